@@ -71,11 +71,14 @@ const (
 // amxKernel writes one kernel. The second tile of rows starts in the middle of the rows: where their number is odd both
 // compute the row in the middle, so that they have equal heights.
 //
-// Vectors finish the sums of a tile while the next one multiplies: a few rows of them after each step.
+// The sums of a tile are stored one register after the other in the first step of the next tile, each where its register is wanted.
+// Vectors finish them while the next tile multiplies: a few rows after each step.
 func amxKernel(v *simd, kind amxKind, rowTiles, colTiles int) {
 	eachSum := func(rows amxRows, do func(t tile, at operand.Mem)) {
 		eachOf(rowTiles, colTiles, func(r, i int) { do(tile(r*colTiles+i), rows.at(r, 64*i)) })
 	}
+	store := func(t tile, at operand.Mem) { v.unknown("TILESTORED", t, at) }
+	zero := func(t tile, _ operand.Mem) { v.unknown("TILEZERO", t) }
 	v.unknown("LDTILECFG", operand.Mem{Base: v.param("config")})
 	for _, row := range []string{"aRow", "bRow", "cRow", "resRow"} {
 		v.SHLQ(operand.U8(2), v.slot(row)) // bytes from now on
@@ -84,57 +87,116 @@ func amxKernel(v *simd, kind amxKind, rowTiles, colTiles int) {
 	if !kind.sums {
 		done = newAMXEpilogue(v, kind, rowTiles, colTiles)
 	}
-	v.Label("tile")
+	a, b, bRow, steps := v.newAMXRows(rowTiles), v.GP64(), v.GP64(), v.GP64()
+	operands := func() {
+		a.point(v, "a", "aRow")
+		v.Load(v.Param("b"), b)
+		v.Load(v.Param("bRow"), bRow)
+		v.Load(v.Param("steps"), steps)
+	}
+	finish := func(label string, all func(n reg.GPVirtual)) { // rows of the tile before
+		if done == nil {
+			return
+		}
+		n := v.GP64()
+		if kind.activation == nil {
+			v.MOVQ(operand.Mem{Base: v.param("next"), Disp: amxNextRows}, n)
+		} else { // long chains of operations, which wait where the next step would
+			v.MOVQ(operand.U32(1), n)
+		}
+		all(n)
+		done.rows(label, func() {
+			v.DECQ(n)
+			v.JNZ(operand.LabelRef(label))
+		})
+	}
+	step := func(multiply func(t tile), between func()) {
+		amxStep(rowTiles, colTiles, between,
+			func(r int, t tile) { v.unknown("TILELOADD", a.at(r, 0), t) },
+			func(i int, t tile) {
+				v.unknown("TILELOADDT1", operand.Mem{Base: b, Index: bRow, Scale: 1, Disp: 64 * i}, t)
+			},
+			func(x, y tile, r, i int) {
+				sum := tile(r*colTiles + i)
+				multiply(sum)
+				v.unknown(kind.multiply, y, x, sum)
+			})
+	}
+	operands()
+	v.JMP(operand.LabelRef("first"))
+
+	v.Label("tile") // the sums of one are there
+	c := v.newAMXRows(rowTiles)
 	if done != nil {
 		v.CMPQ(v.slot("tiles"), operand.U8(0))
-		v.JE(operand.LabelRef("done"))
+		v.JE(operand.LabelRef("end"))
+		done.begin(c)
+	} else {
+		c.point(v, "c", "cRow")
 	}
-	c := v.amxRows(v.param("c"), v.param("cRow"), rowTiles)
+	amxAdvance(v)
+	v.DECQ(v.slot("tiles"))
+	v.JZ(operand.LabelRef("last"))
+	operands()
+	v.TESTQ(steps, steps)
+	v.JZ(operand.LabelRef("apart"))
+	v.TESTQ(operand.U32(gemmAccumulate), v.slot("flags"))
+	v.JNZ(operand.LabelRef("apart"))
+	step(func(t tile) {
+		at := c.at(int(t)/colTiles, 64*(int(t)%colTiles))
+		store(t, at)
+		zero(t, at)
+	}, func() {})
+	v.JMP(operand.LabelRef("stepped"))
+	v.Label("apart")
+	eachSum(c, store)
+
+	v.Label("first")
 	v.TESTQ(operand.U32(gemmAccumulate), v.slot("flags"))
 	v.JZ(operand.LabelRef("zero"))
-	eachSum(c, func(t tile, at operand.Mem) { v.unknown("TILELOADD", at, t) })
+	from := v.newAMXRows(rowTiles)
+	from.point(v, "c", "cRow")
+	eachSum(from, func(t tile, at operand.Mem) { v.unknown("TILELOADD", at, t) })
 	v.JMP(operand.LabelRef("start"))
 	v.Label("zero")
-	eachSum(c, func(t tile, _ operand.Mem) { v.unknown("TILEZERO", t) })
-
+	eachSum(from, zero)
 	v.Label("start")
-	a := v.amxRows(v.param("a"), v.param("aRow"), rowTiles)
-	b, bRow := v.param("b"), v.param("bRow")
-	bStep := v.GP64()
-	v.MOVQ(bRow, bStep)
-	v.SHLQ(operand.U8(4), bStep)
-	steps := v.param("steps")
 	v.TESTQ(steps, steps)
-	v.JZ(operand.LabelRef("done"))
+	v.JZ(operand.LabelRef("empty"))
 	v.Label("loop")
-	amxStep(rowTiles, colTiles,
-		func(r int, t tile) { v.unknown("TILELOADD", a.at(r, 0), t) },
-		func(i int, t tile) {
-			v.unknown("TILELOADDT1", operand.Mem{Base: b, Index: bRow, Scale: 1, Disp: 64 * i}, t)
-		},
-		func(x, y tile, r, i int) { v.unknown(kind.multiply, y, x, tile(r*colTiles+i)) })
+	step(func(tile) {}, func() { finish("column", func(reg.GPVirtual) {}) })
+	v.Label("stepped")
 	for _, base := range a.bases {
 		v.ADDQ(operand.U8(64), base)
 	}
+	bStep := v.GP64()
+	v.MOVQ(bRow, bStep)
+	v.SHLQ(operand.U8(4), bStep)
 	v.ADDQ(bStep, b)
-	if done != nil {
-		n := v.GP64()
-		v.MOVQ(operand.Mem{Base: v.param("next"), Disp: amxNextRows}, n)
-		done.rows("step", func(again string) {
-			v.DECQ(n)
-			v.JNZ(operand.LabelRef(again))
-		})
-	}
+	finish("step", func(n reg.GPVirtual) { // after the last step, what is left
+		v.CMPQ(steps, operand.U8(1))
+		v.CMOVQEQ(v.slot("rows"), n)
+	})
 	v.DECQ(steps)
 	v.JNZ(operand.LabelRef("loop"))
-	v.Label("done")
-	if done != nil {
-		done.rows("rest", func(again string) { v.JMP(operand.LabelRef(again)) })
-		v.CMPQ(v.slot("tiles"), operand.U8(0))
-		v.JE(operand.LabelRef("end"))
-		c = done.begin()
+	v.JMP(operand.LabelRef("tile"))
+
+	v.Label("last")
+	eachSum(c, store)
+	if done == nil {
+		v.JMP(operand.LabelRef("end"))
 	}
-	eachSum(c, func(t tile, at operand.Mem) { v.unknown("TILESTORED", t, at) })
+	v.Label("empty") // nothing is multiplied, but rows are finished
+	v.MOVQ(operand.U32(1), steps)
+	v.JMP(operand.LabelRef("stepped"))
+	v.Label("end")
+	v.unknown("TILERELEASE")
+	v.VZEROUPPER()
+	v.RET()
+}
+
+// amxAdvance brings what is different for each tile to the next one.
+func amxAdvance(v *simd) {
 	next := v.param("next")
 	v.DECQ(v.slot("beside"))
 	v.JNZ(operand.LabelRef("next"))
@@ -153,21 +215,11 @@ func amxKernel(v *simd, kind amxKind, rowTiles, colTiles int) {
 		}
 		v.ADDQ(by, v.slot(p))
 	}
-	v.DECQ(v.slot("tiles"))
-	if done == nil {
-		v.JNZ(operand.LabelRef("tile"))
-	} else {
-		v.JMP(operand.LabelRef("tile"))
-	}
-	v.Label("end")
-	v.unknown("TILERELEASE")
-	v.VZEROUPPER()
-	v.RET()
 }
 
-// amxStep multiplies tiles of A and B. Where the sums leave too few registers each tile that comes replaces the one before
-// it: registers are renamed.
-func amxStep(rows, cols int, loadA, loadB func(i int, t tile), multiply func(x, y tile, r, i int)) {
+// amxStep multiplies tiles of A and B, with other work before the last column. Where the sums leave too few registers each tile
+// that comes replaces the one before it: registers are renamed.
+func amxStep(rows, cols int, between func(), loadA, loadB func(i int, t tile), multiply func(x, y tile, r, i int)) {
 	a, b := tile(rows*cols), tile(rows*cols+rows)
 	if rows*cols+rows+cols <= amxTiles {
 		for i := range cols {
@@ -177,6 +229,9 @@ func amxStep(rows, cols int, loadA, loadB func(i int, t tile), multiply func(x, 
 					loadA(r, a+tile(r))
 				}
 				multiply(a+tile(r), b+tile(i), r, i)
+			}
+			if i == cols-2 {
+				between()
 			}
 		}
 		return
@@ -191,6 +246,9 @@ func amxStep(rows, cols int, loadA, loadB func(i int, t tile), multiply func(x, 
 			}
 			multiply(a, b, r, i)
 		}
+		if i == cols-2 {
+			between()
+		}
 	}
 }
 
@@ -200,16 +258,30 @@ type amxRows struct {
 	stride reg.GPVirtual
 }
 
-func (v *simd) amxRows(first, stride reg.GPVirtual, rowTiles int) amxRows {
-	p := amxRows{[]reg.GPVirtual{first}, stride}
-	if rowTiles == 2 {
-		second := v.param("rows")
-		v.SHRQ(operand.U8(1), second)
-		v.IMULQ(stride, second)
-		v.ADDQ(first, second)
-		p.bases = append(p.bases, second)
+func (v *simd) newAMXRows(rowTiles int) amxRows {
+	p := amxRows{stride: v.GP64()}
+	for range rowTiles {
+		p.bases = append(p.bases, v.GP64())
 	}
 	return p
+}
+
+// point reads where the rows are from parameters.
+func (p amxRows) point(v *simd, first, stride string) {
+	v.Load(v.Param(first), p.bases[0])
+	v.Load(v.Param(stride), p.stride)
+	p.below(v)
+}
+
+// below finds the second tile.
+func (p amxRows) below(v *simd) {
+	if len(p.bases) == 2 {
+		second := p.bases[1]
+		v.Load(v.Param("rows"), second)
+		v.SHRQ(operand.U8(1), second)
+		v.IMULQ(p.stride, second)
+		v.ADDQ(p.bases[0], second)
+	}
 }
 
 func (p amxRows) at(tile, bytes int) operand.Mem {
@@ -278,8 +350,8 @@ func (e *amxEpilogue) each(do func(i int, m *mask)) {
 	}
 }
 
-// begin starts with sums that are to be stored where it says.
-func (e *amxEpilogue) begin() amxRows {
+// begin starts with sums that are to be stored where it points.
+func (e *amxEpilogue) begin(to amxRows) {
 	v := e.v
 	v.LEAQ(e.waiting.Offset(cacheLine-1), e.sums)
 	v.ANDQ(operand.I8(-cacheLine), e.sums)
@@ -303,16 +375,16 @@ func (e *amxEpilogue) begin() amxRows {
 			v.VMULPS(alpha, e.factor[i], e.factor[i])
 		}
 	}
-	row := v.GP64()
-	v.MOVQ(operand.U32(e.bytes()), row)
-	return v.amxRows(e.sums, row, e.rowTiles)
+	v.MOVQ(e.sums, to.bases[0])
+	v.MOVQ(operand.U32(e.bytes()), to.stride)
+	to.below(v)
 }
 
 // bytes is the length of a row of sums.
 func (e *amxEpilogue) bytes() int { return 64 * len(e.biases) }
 
-// rows finishes a row, and others while again jumps there.
-func (e *amxEpilogue) rows(label string, again func(label string)) {
+// rows finishes a row at a label, and others while again jumps there.
+func (e *amxEpilogue) rows(label string, again func()) {
 	v := e.v
 	v.Label(label)
 	v.TESTQ(e.left, e.left)
@@ -352,6 +424,6 @@ func (e *amxEpilogue) rows(label string, again func(label string)) {
 	v.ADDQ(operand.U32(e.bytes()), e.sums)
 	v.ADDQ(v.slot("cRow"), e.c)
 	v.DECQ(e.left)
-	again(label)
+	again()
 	v.Label(label + "None")
 }

@@ -23,13 +23,13 @@ type amxFunc func(config *[64]byte, tiles, rows, steps int, a *float32, aRow int
 type amxKernels = [amxRowTiles + 1][amxColTiles + 1]amxFunc
 
 // amxNext is how many bytes it is to the next tile in A, B, C, the residual, and what has one element a column: to that in the next panel,
-// and from the last panel to the first below; then the number of panels, and how many rows of a tile are finished after a step of the
-// next one.
+// and from the last panel to the first below; then the number of panels, and how many rows of a tile are finished at a time
+// while the next one multiplies.
 func amxNext(panels, rows, steps, aRow, cRow, resRow, panelB, panelCols int) [12]int {
 	back := 1 - panels
 	return [12]int{0, 4 * panelB, 4 * panelCols, 4 * panelCols, 4 * panelCols,
 		4 * rows * aRow, 4 * back * panelB, 4 * (rows*cRow + back*panelCols), 4 * (rows*resRow + back*panelCols), 4 * back * panelCols,
-		panels, max(1, ceilDiv(rows, max(1, steps)))}
+		panels, ceilDiv(rows, max(1, 2*steps-1))}
 }
 
 // gemmTileAMX returns the tile of 32 rows × 48 columns. Products of fewer rows than from stay with another level.

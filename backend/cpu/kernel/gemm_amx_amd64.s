@@ -41,17 +41,103 @@ unlimited:
 	BZHIL  AX, SI, SI
 	KMOVW  SI, K1
 	XORQ   AX, AX
+	MOVQ   a+32(FP), DI
+	MOVQ   aRow+40(FP), SI
+	MOVQ   b+48(FP), R8
+	MOVQ   bRow+56(FP), R9
+	MOVQ   steps+24(FP), R10
+	JMP    first
 
 tile:
-	CMPQ  tiles+8(FP), $0x00
-	JE    done
-	MOVQ  c+64(FP), SI
-	MOVQ  cRow+72(FP), DI
+	CMPQ      tiles+8(FP), $0x00
+	JE        end
+	LEAQ      63(SP), CX
+	ANDQ      $-64, CX
+	MOVQ      c+64(FP), DX
+	MOVQ      res+104(FP), BX
+	MOVQ      rows+16(FP), AX
+	MOVQ      bias+96(FP), R10
+	TESTQ     R10, R10
+	JZ        nobias
+	VMOVUPS.Z (R10), K1, Z0
+
+nobias:
+	MOVQ CX, R12
+	MOVQ $0x00000040, R11
+	MOVQ next+128(FP), R10
+	DECQ beside+136(FP)
+	JNZ  next
+	MOVQ 80(R10), R13
+	MOVQ R13, beside+136(FP)
+	ADDQ $0x28, R10
+
+next:
+	MOVQ    (R10), R13
+	ADDQ    R13, a+32(FP)
+	MOVQ    8(R10), R13
+	ADDQ    R13, b+48(FP)
+	MOVQ    16(R10), R13
+	ADDQ    R13, c+64(FP)
+	MOVQ    24(R10), R13
+	MOVQ    res+104(FP), R14
+	TESTQ   R14, R14
+	CMOVQEQ R14, R13
+	ADDQ    R13, res+104(FP)
+	MOVQ    32(R10), R13
+	MOVQ    bias+96(FP), R14
+	TESTQ   R14, R14
+	CMOVQEQ R14, R13
+	ADDQ    R13, bias+96(FP)
+	MOVQ    32(R10), R13
+	ADDQ    R13, colSums+152(FP)
+	MOVQ    32(R10), R10
+	ADDQ    R10, colScale+160(FP)
+	DECQ    tiles+8(FP)
+	JZ      last
+	MOVQ    a+32(FP), DI
+	MOVQ    aRow+40(FP), SI
+	MOVQ    b+48(FP), R8
+	MOVQ    bRow+56(FP), R9
+	MOVQ    steps+24(FP), R10
+	TESTQ   R10, R10
+	JZ      apart
+	TESTQ   $0x00000001, flags+120(FP)
+	JNZ     apart
+
+	// TILELOADDT1 (R8)(R9*1), TMM2
+	QUAD $0x000008944b7982c4
+	WORD $0x0000
+
+	// TILELOADD (DI)(SI*1), TMM1
+	QUAD $0x0000378c4b7be2c4
+	WORD $0x0000
+
+	// TILESTORED TMM0, (R12)(R11*1)
+	QUAD $0x00001c844b7a82c4
+	WORD $0x0000
+
+	// TILEZERO TMM0
+	LONG $0x497be2c4
+	BYTE $0xc0
+
+	// TDPBF16PS TMM2, TMM1, TMM0
+	LONG $0x5c6ae2c4
+	BYTE $0xc1
+	JMP  stepped
+
+apart:
+	// TILESTORED TMM0, (R12)(R11*1)
+	QUAD $0x00001c844b7a82c4
+	WORD $0x0000
+
+first:
 	TESTQ $0x00000001, flags+120(FP)
 	JZ    zero
+	MOVQ  c+64(FP), R12
+	MOVQ  cRow+72(FP), R11
 
-	// TILELOADD (SI)(DI*1), TMM0
-	QUAD $0x00003e844b7be2c4
+	// TILELOADD (R12)(R11*1), TMM0
+	QUAD $0x00001c844b7b82c4
 	WORD $0x0000
 	JMP  start
 
@@ -61,32 +147,31 @@ zero:
 	BYTE $0xc0
 
 start:
-	MOVQ  a+32(FP), SI
-	MOVQ  aRow+40(FP), DI
-	MOVQ  b+48(FP), R8
-	MOVQ  bRow+56(FP), R9
-	MOVQ  R9, R10
-	SHLQ  $0x04, R10
-	MOVQ  steps+24(FP), R11
-	TESTQ R11, R11
-	JZ    done
+	TESTQ R10, R10
+	JZ    empty
 
 loop:
 	// TILELOADDT1 (R8)(R9*1), TMM2
 	QUAD $0x000008944b7982c4
 	WORD $0x0000
 
-	// TILELOADD (SI)(DI*1), TMM1
-	QUAD $0x00003e8c4b7be2c4
+	// TILELOADD (DI)(SI*1), TMM1
+	QUAD $0x0000378c4b7be2c4
 	WORD $0x0000
 
 	// TDPBF16PS TMM2, TMM1, TMM0
 	LONG $0x5c6ae2c4
 	BYTE $0xc1
-	ADDQ $0x40, SI
-	ADDQ R10, R8
-	MOVQ next+128(FP), R12
-	MOVQ 88(R12), R12
+
+stepped:
+	ADDQ    $0x40, DI
+	MOVQ    R9, R11
+	SHLQ    $0x04, R11
+	ADDQ    R11, R8
+	MOVQ    next+128(FP), R11
+	MOVQ    88(R11), R11
+	CMPQ    R10, $0x01
+	CMOVQEQ rows+16(FP), R11
 
 step:
 	TESTQ     AX, AX
@@ -106,83 +191,22 @@ stepUnadded:
 	ADDQ    $0x00000040, CX
 	ADDQ    cRow+72(FP), DX
 	DECQ    AX
-	DECQ    R12
+	DECQ    R11
 	JNZ     step
 
 stepNone:
-	DECQ R11
+	DECQ R10
 	JNZ  loop
+	JMP  tile
 
-done:
-rest:
-	TESTQ     AX, AX
-	JZ        restNone
-	VMULPS    (CX), Z1, Z4
-	VADDPS    Z0, Z4, Z4
-	VMAXPS    Z4, Z2, Z4
-	VMINPS    Z4, Z3, Z4
-	TESTQ     BX, BX
-	JZ        restUnadded
-	VMOVUPS.Z (BX), K1, Z5
-	VADDPS    Z5, Z4, Z4
-	ADDQ      resRow+112(FP), BX
-
-restUnadded:
-	VMOVUPS Z4, K1, (DX)
-	ADDQ    $0x00000040, CX
-	ADDQ    cRow+72(FP), DX
-	DECQ    AX
-	JMP     rest
-
-restNone:
-	CMPQ      tiles+8(FP), $0x00
-	JE        end
-	LEAQ      63(SP), CX
-	ANDQ      $-64, CX
-	MOVQ      c+64(FP), DX
-	MOVQ      res+104(FP), BX
-	MOVQ      rows+16(FP), AX
-	MOVQ      bias+96(FP), SI
-	TESTQ     SI, SI
-	JZ        nobias
-	VMOVUPS.Z (SI), K1, Z0
-
-nobias:
-	MOVQ $0x00000040, SI
-
-	// TILESTORED TMM0, (CX)(SI*1)
-	QUAD $0x000031844b7ae2c4
+last:
+	// TILESTORED TMM0, (R12)(R11*1)
+	QUAD $0x00001c844b7a82c4
 	WORD $0x0000
-	MOVQ next+128(FP), SI
-	DECQ beside+136(FP)
-	JNZ  next
-	MOVQ 80(SI), DI
-	MOVQ DI, beside+136(FP)
-	ADDQ $0x28, SI
 
-next:
-	MOVQ    (SI), DI
-	ADDQ    DI, a+32(FP)
-	MOVQ    8(SI), DI
-	ADDQ    DI, b+48(FP)
-	MOVQ    16(SI), DI
-	ADDQ    DI, c+64(FP)
-	MOVQ    24(SI), DI
-	MOVQ    res+104(FP), R8
-	TESTQ   R8, R8
-	CMOVQEQ R8, DI
-	ADDQ    DI, res+104(FP)
-	MOVQ    32(SI), DI
-	MOVQ    bias+96(FP), R8
-	TESTQ   R8, R8
-	CMOVQEQ R8, DI
-	ADDQ    DI, bias+96(FP)
-	MOVQ    32(SI), DI
-	ADDQ    DI, colSums+152(FP)
-	MOVQ    32(SI), SI
-	ADDQ    SI, colScale+160(FP)
-	DECQ    tiles+8(FP)
-	JMP     tile
+empty:
+	MOVQ $0x00000001, R10
+	JMP  stepped
 
 end:
 	// TILERELEASE
@@ -283,21 +307,128 @@ unlimited:
 	BZHIL  AX, SI, SI
 	KMOVW  SI, K1
 	XORQ   AX, AX
+	MOVQ   a+32(FP), DI
+	MOVQ   aRow+40(FP), SI
+	MOVQ   b+48(FP), R8
+	MOVQ   bRow+56(FP), R9
+	MOVQ   steps+24(FP), R10
+	JMP    first
 
 tile:
-	CMPQ  tiles+8(FP), $0x00
-	JE    done
-	MOVQ  c+64(FP), SI
-	MOVQ  cRow+72(FP), DI
-	TESTQ $0x00000001, flags+120(FP)
-	JZ    zero
+	CMPQ      tiles+8(FP), $0x00
+	JE        end
+	LEAQ      63(SP), CX
+	ANDQ      $-64, CX
+	MOVQ      c+64(FP), DX
+	MOVQ      res+104(FP), BX
+	MOVQ      rows+16(FP), AX
+	MOVQ      bias+96(FP), R10
+	TESTQ     R10, R10
+	JZ        nobias
+	VMOVUPS   (R10), Z0
+	VMOVUPS.Z 64(R10), K1, Z1
 
-	// TILELOADD (SI)(DI*1), TMM0
-	QUAD $0x00003e844b7be2c4
+nobias:
+	MOVQ CX, R12
+	MOVQ $0x00000080, R11
+	MOVQ next+128(FP), R10
+	DECQ beside+136(FP)
+	JNZ  next
+	MOVQ 80(R10), R13
+	MOVQ R13, beside+136(FP)
+	ADDQ $0x28, R10
+
+next:
+	MOVQ    (R10), R13
+	ADDQ    R13, a+32(FP)
+	MOVQ    8(R10), R13
+	ADDQ    R13, b+48(FP)
+	MOVQ    16(R10), R13
+	ADDQ    R13, c+64(FP)
+	MOVQ    24(R10), R13
+	MOVQ    res+104(FP), R14
+	TESTQ   R14, R14
+	CMOVQEQ R14, R13
+	ADDQ    R13, res+104(FP)
+	MOVQ    32(R10), R13
+	MOVQ    bias+96(FP), R14
+	TESTQ   R14, R14
+	CMOVQEQ R14, R13
+	ADDQ    R13, bias+96(FP)
+	MOVQ    32(R10), R13
+	ADDQ    R13, colSums+152(FP)
+	MOVQ    32(R10), R10
+	ADDQ    R10, colScale+160(FP)
+	DECQ    tiles+8(FP)
+	JZ      last
+	MOVQ    a+32(FP), DI
+	MOVQ    aRow+40(FP), SI
+	MOVQ    b+48(FP), R8
+	MOVQ    bRow+56(FP), R9
+	MOVQ    steps+24(FP), R10
+	TESTQ   R10, R10
+	JZ      apart
+	TESTQ   $0x00000001, flags+120(FP)
+	JNZ     apart
+
+	// TILELOADDT1 (R8)(R9*1), TMM3
+	QUAD $0x0000089c4b7982c4
 	WORD $0x0000
 
-	// TILELOADD 64(SI)(DI*1), TMM1
-	QUAD $0x00403e8c4b7be2c4
+	// TILELOADD (DI)(SI*1), TMM2
+	QUAD $0x000037944b7be2c4
+	WORD $0x0000
+
+	// TILESTORED TMM0, (R12)(R11*1)
+	QUAD $0x00001c844b7a82c4
+	WORD $0x0000
+
+	// TILEZERO TMM0
+	LONG $0x497be2c4
+	BYTE $0xc0
+
+	// TDPBF16PS TMM3, TMM2, TMM0
+	LONG $0x5c62e2c4
+	BYTE $0xc2
+
+	// TILELOADDT1 64(R8)(R9*1), TMM4
+	QUAD $0x004008a44b7982c4
+	WORD $0x0000
+
+	// TILESTORED TMM1, 64(R12)(R11*1)
+	QUAD $0x00401c8c4b7a82c4
+	WORD $0x0000
+
+	// TILEZERO TMM1
+	LONG $0x497be2c4
+	BYTE $0xc8
+
+	// TDPBF16PS TMM4, TMM2, TMM1
+	LONG $0x5c5ae2c4
+	BYTE $0xca
+	JMP  stepped
+
+apart:
+	// TILESTORED TMM0, (R12)(R11*1)
+	QUAD $0x00001c844b7a82c4
+	WORD $0x0000
+
+	// TILESTORED TMM1, 64(R12)(R11*1)
+	QUAD $0x00401c8c4b7a82c4
+	WORD $0x0000
+
+first:
+	TESTQ $0x00000001, flags+120(FP)
+	JZ    zero
+	MOVQ  c+64(FP), R12
+	MOVQ  cRow+72(FP), R11
+
+	// TILELOADD (R12)(R11*1), TMM0
+	QUAD $0x00001c844b7b82c4
+	WORD $0x0000
+
+	// TILELOADD 64(R12)(R11*1), TMM1
+	QUAD $0x00401c8c4b7b82c4
 	WORD $0x0000
 	JMP  start
 
@@ -311,29 +442,53 @@ zero:
 	BYTE $0xc8
 
 start:
-	MOVQ  a+32(FP), SI
-	MOVQ  aRow+40(FP), DI
-	MOVQ  b+48(FP), R8
-	MOVQ  bRow+56(FP), R9
-	MOVQ  R9, R10
-	SHLQ  $0x04, R10
-	MOVQ  steps+24(FP), R11
-	TESTQ R11, R11
-	JZ    done
+	TESTQ R10, R10
+	JZ    empty
 
 loop:
 	// TILELOADDT1 (R8)(R9*1), TMM3
 	QUAD $0x0000089c4b7982c4
 	WORD $0x0000
 
-	// TILELOADD (SI)(DI*1), TMM2
-	QUAD $0x00003e944b7be2c4
+	// TILELOADD (DI)(SI*1), TMM2
+	QUAD $0x000037944b7be2c4
 	WORD $0x0000
 
 	// TDPBF16PS TMM3, TMM2, TMM0
 	LONG $0x5c62e2c4
 	BYTE $0xc2
+	MOVQ next+128(FP), R11
+	MOVQ 88(R11), R11
 
+column:
+	TESTQ     AX, AX
+	JZ        columnNone
+	VMULPS    (CX), Z2, Z5
+	VADDPS    Z0, Z5, Z5
+	VMAXPS    Z5, Z3, Z5
+	VMINPS    Z5, Z4, Z5
+	VMULPS    64(CX), Z2, Z6
+	VADDPS    Z1, Z6, Z6
+	VMAXPS    Z6, Z3, Z6
+	VMINPS    Z6, Z4, Z6
+	TESTQ     BX, BX
+	JZ        columnUnadded
+	VMOVUPS   (BX), Z7
+	VADDPS    Z7, Z5, Z5
+	VMOVUPS.Z 64(BX), K1, Z7
+	VADDPS    Z7, Z6, Z6
+	ADDQ      resRow+112(FP), BX
+
+columnUnadded:
+	VMOVUPS Z5, (DX)
+	VMOVUPS Z6, K1, 64(DX)
+	ADDQ    $0x00000080, CX
+	ADDQ    cRow+72(FP), DX
+	DECQ    AX
+	DECQ    R11
+	JNZ     column
+
+columnNone:
 	// TILELOADDT1 64(R8)(R9*1), TMM4
 	QUAD $0x004008a44b7982c4
 	WORD $0x0000
@@ -341,10 +496,16 @@ loop:
 	// TDPBF16PS TMM4, TMM2, TMM1
 	LONG $0x5c5ae2c4
 	BYTE $0xca
-	ADDQ $0x40, SI
-	ADDQ R10, R8
-	MOVQ next+128(FP), R12
-	MOVQ 88(R12), R12
+
+stepped:
+	ADDQ    $0x40, DI
+	MOVQ    R9, R11
+	SHLQ    $0x04, R11
+	ADDQ    R11, R8
+	MOVQ    next+128(FP), R11
+	MOVQ    88(R11), R11
+	CMPQ    R10, $0x01
+	CMOVQEQ rows+16(FP), R11
 
 step:
 	TESTQ     AX, AX
@@ -371,95 +532,26 @@ stepUnadded:
 	ADDQ    $0x00000080, CX
 	ADDQ    cRow+72(FP), DX
 	DECQ    AX
-	DECQ    R12
+	DECQ    R11
 	JNZ     step
 
 stepNone:
-	DECQ R11
+	DECQ R10
 	JNZ  loop
+	JMP  tile
 
-done:
-rest:
-	TESTQ     AX, AX
-	JZ        restNone
-	VMULPS    (CX), Z2, Z5
-	VADDPS    Z0, Z5, Z5
-	VMAXPS    Z5, Z3, Z5
-	VMINPS    Z5, Z4, Z5
-	VMULPS    64(CX), Z2, Z6
-	VADDPS    Z1, Z6, Z6
-	VMAXPS    Z6, Z3, Z6
-	VMINPS    Z6, Z4, Z6
-	TESTQ     BX, BX
-	JZ        restUnadded
-	VMOVUPS   (BX), Z7
-	VADDPS    Z7, Z5, Z5
-	VMOVUPS.Z 64(BX), K1, Z7
-	VADDPS    Z7, Z6, Z6
-	ADDQ      resRow+112(FP), BX
-
-restUnadded:
-	VMOVUPS Z5, (DX)
-	VMOVUPS Z6, K1, 64(DX)
-	ADDQ    $0x00000080, CX
-	ADDQ    cRow+72(FP), DX
-	DECQ    AX
-	JMP     rest
-
-restNone:
-	CMPQ      tiles+8(FP), $0x00
-	JE        end
-	LEAQ      63(SP), CX
-	ANDQ      $-64, CX
-	MOVQ      c+64(FP), DX
-	MOVQ      res+104(FP), BX
-	MOVQ      rows+16(FP), AX
-	MOVQ      bias+96(FP), SI
-	TESTQ     SI, SI
-	JZ        nobias
-	VMOVUPS   (SI), Z0
-	VMOVUPS.Z 64(SI), K1, Z1
-
-nobias:
-	MOVQ $0x00000080, SI
-
-	// TILESTORED TMM0, (CX)(SI*1)
-	QUAD $0x000031844b7ae2c4
+last:
+	// TILESTORED TMM0, (R12)(R11*1)
+	QUAD $0x00001c844b7a82c4
 	WORD $0x0000
 
-	// TILESTORED TMM1, 64(CX)(SI*1)
-	QUAD $0x0040318c4b7ae2c4
+	// TILESTORED TMM1, 64(R12)(R11*1)
+	QUAD $0x00401c8c4b7a82c4
 	WORD $0x0000
-	MOVQ next+128(FP), SI
-	DECQ beside+136(FP)
-	JNZ  next
-	MOVQ 80(SI), DI
-	MOVQ DI, beside+136(FP)
-	ADDQ $0x28, SI
 
-next:
-	MOVQ    (SI), DI
-	ADDQ    DI, a+32(FP)
-	MOVQ    8(SI), DI
-	ADDQ    DI, b+48(FP)
-	MOVQ    16(SI), DI
-	ADDQ    DI, c+64(FP)
-	MOVQ    24(SI), DI
-	MOVQ    res+104(FP), R8
-	TESTQ   R8, R8
-	CMOVQEQ R8, DI
-	ADDQ    DI, res+104(FP)
-	MOVQ    32(SI), DI
-	MOVQ    bias+96(FP), R8
-	TESTQ   R8, R8
-	CMOVQEQ R8, DI
-	ADDQ    DI, bias+96(FP)
-	MOVQ    32(SI), DI
-	ADDQ    DI, colSums+152(FP)
-	MOVQ    32(SI), SI
-	ADDQ    SI, colScale+160(FP)
-	DECQ    tiles+8(FP)
-	JMP     tile
+empty:
+	MOVQ $0x00000001, R10
+	JMP  stepped
 
 end:
 	// TILERELEASE
@@ -507,25 +599,153 @@ unlimited:
 	BZHIL  AX, SI, SI
 	KMOVW  SI, K1
 	XORQ   AX, AX
+	MOVQ   a+32(FP), DI
+	MOVQ   aRow+40(FP), SI
+	MOVQ   b+48(FP), R8
+	MOVQ   bRow+56(FP), R9
+	MOVQ   steps+24(FP), R10
+	JMP    first
 
 tile:
-	CMPQ  tiles+8(FP), $0x00
-	JE    done
-	MOVQ  c+64(FP), SI
-	MOVQ  cRow+72(FP), DI
+	CMPQ      tiles+8(FP), $0x00
+	JE        end
+	LEAQ      63(SP), CX
+	ANDQ      $-64, CX
+	MOVQ      c+64(FP), DX
+	MOVQ      res+104(FP), BX
+	MOVQ      rows+16(FP), AX
+	MOVQ      bias+96(FP), R10
+	TESTQ     R10, R10
+	JZ        nobias
+	VMOVUPS   (R10), Z0
+	VMOVUPS   64(R10), Z1
+	VMOVUPS.Z 128(R10), K1, Z2
+
+nobias:
+	MOVQ CX, R12
+	MOVQ $0x000000c0, R11
+	MOVQ next+128(FP), R10
+	DECQ beside+136(FP)
+	JNZ  next
+	MOVQ 80(R10), R13
+	MOVQ R13, beside+136(FP)
+	ADDQ $0x28, R10
+
+next:
+	MOVQ    (R10), R13
+	ADDQ    R13, a+32(FP)
+	MOVQ    8(R10), R13
+	ADDQ    R13, b+48(FP)
+	MOVQ    16(R10), R13
+	ADDQ    R13, c+64(FP)
+	MOVQ    24(R10), R13
+	MOVQ    res+104(FP), R14
+	TESTQ   R14, R14
+	CMOVQEQ R14, R13
+	ADDQ    R13, res+104(FP)
+	MOVQ    32(R10), R13
+	MOVQ    bias+96(FP), R14
+	TESTQ   R14, R14
+	CMOVQEQ R14, R13
+	ADDQ    R13, bias+96(FP)
+	MOVQ    32(R10), R13
+	ADDQ    R13, colSums+152(FP)
+	MOVQ    32(R10), R10
+	ADDQ    R10, colScale+160(FP)
+	DECQ    tiles+8(FP)
+	JZ      last
+	MOVQ    a+32(FP), DI
+	MOVQ    aRow+40(FP), SI
+	MOVQ    b+48(FP), R8
+	MOVQ    bRow+56(FP), R9
+	MOVQ    steps+24(FP), R10
+	TESTQ   R10, R10
+	JZ      apart
+	TESTQ   $0x00000001, flags+120(FP)
+	JNZ     apart
+
+	// TILELOADDT1 (R8)(R9*1), TMM4
+	QUAD $0x000008a44b7982c4
+	WORD $0x0000
+
+	// TILELOADD (DI)(SI*1), TMM3
+	QUAD $0x0000379c4b7be2c4
+	WORD $0x0000
+
+	// TILESTORED TMM0, (R12)(R11*1)
+	QUAD $0x00001c844b7a82c4
+	WORD $0x0000
+
+	// TILEZERO TMM0
+	LONG $0x497be2c4
+	BYTE $0xc0
+
+	// TDPBF16PS TMM4, TMM3, TMM0
+	LONG $0x5c5ae2c4
+	BYTE $0xc3
+
+	// TILELOADDT1 64(R8)(R9*1), TMM5
+	QUAD $0x004008ac4b7982c4
+	WORD $0x0000
+
+	// TILESTORED TMM1, 64(R12)(R11*1)
+	QUAD $0x00401c8c4b7a82c4
+	WORD $0x0000
+
+	// TILEZERO TMM1
+	LONG $0x497be2c4
+	BYTE $0xc8
+
+	// TDPBF16PS TMM5, TMM3, TMM1
+	LONG $0x5c52e2c4
+	BYTE $0xcb
+
+	// TILELOADDT1 128(R8)(R9*1), TMM6
+	QUAD $0x008008b44b7982c4
+	WORD $0x0000
+
+	// TILESTORED TMM2, 128(R12)(R11*1)
+	QUAD $0x00801c944b7a82c4
+	WORD $0x0000
+
+	// TILEZERO TMM2
+	LONG $0x497be2c4
+	BYTE $0xd0
+
+	// TDPBF16PS TMM6, TMM3, TMM2
+	LONG $0x5c4ae2c4
+	BYTE $0xd3
+	JMP  stepped
+
+apart:
+	// TILESTORED TMM0, (R12)(R11*1)
+	QUAD $0x00001c844b7a82c4
+	WORD $0x0000
+
+	// TILESTORED TMM1, 64(R12)(R11*1)
+	QUAD $0x00401c8c4b7a82c4
+	WORD $0x0000
+
+	// TILESTORED TMM2, 128(R12)(R11*1)
+	QUAD $0x00801c944b7a82c4
+	WORD $0x0000
+
+first:
 	TESTQ $0x00000001, flags+120(FP)
 	JZ    zero
+	MOVQ  c+64(FP), R12
+	MOVQ  cRow+72(FP), R11
 
-	// TILELOADD (SI)(DI*1), TMM0
-	QUAD $0x00003e844b7be2c4
+	// TILELOADD (R12)(R11*1), TMM0
+	QUAD $0x00001c844b7b82c4
 	WORD $0x0000
 
-	// TILELOADD 64(SI)(DI*1), TMM1
-	QUAD $0x00403e8c4b7be2c4
+	// TILELOADD 64(R12)(R11*1), TMM1
+	QUAD $0x00401c8c4b7b82c4
 	WORD $0x0000
 
-	// TILELOADD 128(SI)(DI*1), TMM2
-	QUAD $0x00803e944b7be2c4
+	// TILELOADD 128(R12)(R11*1), TMM2
+	QUAD $0x00801c944b7b82c4
 	WORD $0x0000
 	JMP  start
 
@@ -543,23 +763,16 @@ zero:
 	BYTE $0xd0
 
 start:
-	MOVQ  a+32(FP), SI
-	MOVQ  aRow+40(FP), DI
-	MOVQ  b+48(FP), R8
-	MOVQ  bRow+56(FP), R9
-	MOVQ  R9, R10
-	SHLQ  $0x04, R10
-	MOVQ  steps+24(FP), R11
-	TESTQ R11, R11
-	JZ    done
+	TESTQ R10, R10
+	JZ    empty
 
 loop:
 	// TILELOADDT1 (R8)(R9*1), TMM4
 	QUAD $0x000008a44b7982c4
 	WORD $0x0000
 
-	// TILELOADD (SI)(DI*1), TMM3
-	QUAD $0x00003e9c4b7be2c4
+	// TILELOADD (DI)(SI*1), TMM3
+	QUAD $0x0000379c4b7be2c4
 	WORD $0x0000
 
 	// TDPBF16PS TMM4, TMM3, TMM0
@@ -573,7 +786,45 @@ loop:
 	// TDPBF16PS TMM5, TMM3, TMM1
 	LONG $0x5c52e2c4
 	BYTE $0xcb
+	MOVQ next+128(FP), R11
+	MOVQ 88(R11), R11
 
+column:
+	TESTQ     AX, AX
+	JZ        columnNone
+	VMULPS    (CX), Z3, Z6
+	VADDPS    Z0, Z6, Z6
+	VMAXPS    Z6, Z4, Z6
+	VMINPS    Z6, Z5, Z6
+	VMULPS    64(CX), Z3, Z7
+	VADDPS    Z1, Z7, Z7
+	VMAXPS    Z7, Z4, Z7
+	VMINPS    Z7, Z5, Z7
+	VMULPS    128(CX), Z3, Z8
+	VADDPS    Z2, Z8, Z8
+	VMAXPS    Z8, Z4, Z8
+	VMINPS    Z8, Z5, Z8
+	TESTQ     BX, BX
+	JZ        columnUnadded
+	VMOVUPS   (BX), Z9
+	VADDPS    Z9, Z6, Z6
+	VMOVUPS   64(BX), Z9
+	VADDPS    Z9, Z7, Z7
+	VMOVUPS.Z 128(BX), K1, Z9
+	VADDPS    Z9, Z8, Z8
+	ADDQ      resRow+112(FP), BX
+
+columnUnadded:
+	VMOVUPS Z6, (DX)
+	VMOVUPS Z7, 64(DX)
+	VMOVUPS Z8, K1, 128(DX)
+	ADDQ    $0x000000c0, CX
+	ADDQ    cRow+72(FP), DX
+	DECQ    AX
+	DECQ    R11
+	JNZ     column
+
+columnNone:
 	// TILELOADDT1 128(R8)(R9*1), TMM6
 	QUAD $0x008008b44b7982c4
 	WORD $0x0000
@@ -581,10 +832,16 @@ loop:
 	// TDPBF16PS TMM6, TMM3, TMM2
 	LONG $0x5c4ae2c4
 	BYTE $0xd3
-	ADDQ $0x40, SI
-	ADDQ R10, R8
-	MOVQ next+128(FP), R12
-	MOVQ 88(R12), R12
+
+stepped:
+	ADDQ    $0x40, DI
+	MOVQ    R9, R11
+	SHLQ    $0x04, R11
+	ADDQ    R11, R8
+	MOVQ    next+128(FP), R11
+	MOVQ    88(R11), R11
+	CMPQ    R10, $0x01
+	CMOVQEQ rows+16(FP), R11
 
 step:
 	TESTQ     AX, AX
@@ -618,107 +875,30 @@ stepUnadded:
 	ADDQ    $0x000000c0, CX
 	ADDQ    cRow+72(FP), DX
 	DECQ    AX
-	DECQ    R12
+	DECQ    R11
 	JNZ     step
 
 stepNone:
-	DECQ R11
+	DECQ R10
 	JNZ  loop
+	JMP  tile
 
-done:
-rest:
-	TESTQ     AX, AX
-	JZ        restNone
-	VMULPS    (CX), Z3, Z6
-	VADDPS    Z0, Z6, Z6
-	VMAXPS    Z6, Z4, Z6
-	VMINPS    Z6, Z5, Z6
-	VMULPS    64(CX), Z3, Z7
-	VADDPS    Z1, Z7, Z7
-	VMAXPS    Z7, Z4, Z7
-	VMINPS    Z7, Z5, Z7
-	VMULPS    128(CX), Z3, Z8
-	VADDPS    Z2, Z8, Z8
-	VMAXPS    Z8, Z4, Z8
-	VMINPS    Z8, Z5, Z8
-	TESTQ     BX, BX
-	JZ        restUnadded
-	VMOVUPS   (BX), Z9
-	VADDPS    Z9, Z6, Z6
-	VMOVUPS   64(BX), Z9
-	VADDPS    Z9, Z7, Z7
-	VMOVUPS.Z 128(BX), K1, Z9
-	VADDPS    Z9, Z8, Z8
-	ADDQ      resRow+112(FP), BX
-
-restUnadded:
-	VMOVUPS Z6, (DX)
-	VMOVUPS Z7, 64(DX)
-	VMOVUPS Z8, K1, 128(DX)
-	ADDQ    $0x000000c0, CX
-	ADDQ    cRow+72(FP), DX
-	DECQ    AX
-	JMP     rest
-
-restNone:
-	CMPQ      tiles+8(FP), $0x00
-	JE        end
-	LEAQ      63(SP), CX
-	ANDQ      $-64, CX
-	MOVQ      c+64(FP), DX
-	MOVQ      res+104(FP), BX
-	MOVQ      rows+16(FP), AX
-	MOVQ      bias+96(FP), SI
-	TESTQ     SI, SI
-	JZ        nobias
-	VMOVUPS   (SI), Z0
-	VMOVUPS   64(SI), Z1
-	VMOVUPS.Z 128(SI), K1, Z2
-
-nobias:
-	MOVQ $0x000000c0, SI
-
-	// TILESTORED TMM0, (CX)(SI*1)
-	QUAD $0x000031844b7ae2c4
+last:
+	// TILESTORED TMM0, (R12)(R11*1)
+	QUAD $0x00001c844b7a82c4
 	WORD $0x0000
 
-	// TILESTORED TMM1, 64(CX)(SI*1)
-	QUAD $0x0040318c4b7ae2c4
+	// TILESTORED TMM1, 64(R12)(R11*1)
+	QUAD $0x00401c8c4b7a82c4
 	WORD $0x0000
 
-	// TILESTORED TMM2, 128(CX)(SI*1)
-	QUAD $0x008031944b7ae2c4
+	// TILESTORED TMM2, 128(R12)(R11*1)
+	QUAD $0x00801c944b7a82c4
 	WORD $0x0000
-	MOVQ next+128(FP), SI
-	DECQ beside+136(FP)
-	JNZ  next
-	MOVQ 80(SI), DI
-	MOVQ DI, beside+136(FP)
-	ADDQ $0x28, SI
 
-next:
-	MOVQ    (SI), DI
-	ADDQ    DI, a+32(FP)
-	MOVQ    8(SI), DI
-	ADDQ    DI, b+48(FP)
-	MOVQ    16(SI), DI
-	ADDQ    DI, c+64(FP)
-	MOVQ    24(SI), DI
-	MOVQ    res+104(FP), R8
-	TESTQ   R8, R8
-	CMOVQEQ R8, DI
-	ADDQ    DI, res+104(FP)
-	MOVQ    32(SI), DI
-	MOVQ    bias+96(FP), R8
-	TESTQ   R8, R8
-	CMOVQEQ R8, DI
-	ADDQ    DI, bias+96(FP)
-	MOVQ    32(SI), DI
-	ADDQ    DI, colSums+152(FP)
-	MOVQ    32(SI), SI
-	ADDQ    SI, colScale+160(FP)
-	DECQ    tiles+8(FP)
-	JMP     tile
+empty:
+	MOVQ $0x00000001, R10
+	JMP  stepped
 
 end:
 	// TILERELEASE
@@ -764,25 +944,143 @@ unlimited:
 	BZHIL  AX, SI, SI
 	KMOVW  SI, K1
 	XORQ   AX, AX
+	MOVQ   a+32(FP), DI
+	MOVQ   aRow+40(FP), SI
+	MOVQ   rows+16(FP), R8
+	SHRQ   $0x01, R8
+	IMULQ  SI, R8
+	ADDQ   DI, R8
+	MOVQ   b+48(FP), R9
+	MOVQ   bRow+56(FP), R10
+	MOVQ   steps+24(FP), R11
+	JMP    first
 
 tile:
-	CMPQ  tiles+8(FP), $0x00
-	JE    done
-	MOVQ  c+64(FP), SI
-	MOVQ  cRow+72(FP), DI
-	MOVQ  rows+16(FP), R8
-	SHRQ  $0x01, R8
-	IMULQ DI, R8
-	ADDQ  SI, R8
-	TESTQ $0x00000001, flags+120(FP)
-	JZ    zero
+	CMPQ      tiles+8(FP), $0x00
+	JE        end
+	LEAQ      63(SP), CX
+	ANDQ      $-64, CX
+	MOVQ      c+64(FP), DX
+	MOVQ      res+104(FP), BX
+	MOVQ      rows+16(FP), AX
+	MOVQ      bias+96(FP), R11
+	TESTQ     R11, R11
+	JZ        nobias
+	VMOVUPS.Z (R11), K1, Z0
 
-	// TILELOADD (SI)(DI*1), TMM0
-	QUAD $0x00003e844b7be2c4
+nobias:
+	MOVQ  CX, R13
+	MOVQ  $0x00000040, R12
+	MOVQ  rows+16(FP), R14
+	SHRQ  $0x01, R14
+	IMULQ R12, R14
+	ADDQ  R13, R14
+	MOVQ  next+128(FP), R11
+	DECQ  beside+136(FP)
+	JNZ   next
+	MOVQ  80(R11), R15
+	MOVQ  R15, beside+136(FP)
+	ADDQ  $0x28, R11
+
+next:
+	MOVQ    (R11), R15
+	ADDQ    R15, a+32(FP)
+	MOVQ    8(R11), R15
+	ADDQ    R15, b+48(FP)
+	MOVQ    16(R11), R15
+	ADDQ    R15, c+64(FP)
+	MOVQ    24(R11), R15
+	MOVQ    res+104(FP), BP
+	TESTQ   BP, BP
+	CMOVQEQ BP, R15
+	ADDQ    R15, res+104(FP)
+	MOVQ    32(R11), R15
+	MOVQ    bias+96(FP), BP
+	TESTQ   BP, BP
+	CMOVQEQ BP, R15
+	ADDQ    R15, bias+96(FP)
+	MOVQ    32(R11), R15
+	ADDQ    R15, colSums+152(FP)
+	MOVQ    32(R11), R11
+	ADDQ    R11, colScale+160(FP)
+	DECQ    tiles+8(FP)
+	JZ      last
+	MOVQ    a+32(FP), DI
+	MOVQ    aRow+40(FP), SI
+	MOVQ    rows+16(FP), R8
+	SHRQ    $0x01, R8
+	IMULQ   SI, R8
+	ADDQ    DI, R8
+	MOVQ    b+48(FP), R9
+	MOVQ    bRow+56(FP), R10
+	MOVQ    steps+24(FP), R11
+	TESTQ   R11, R11
+	JZ      apart
+	TESTQ   $0x00000001, flags+120(FP)
+	JNZ     apart
+
+	// TILELOADDT1 (R9)(R10*1), TMM4
+	QUAD $0x000011a44b7982c4
 	WORD $0x0000
 
-	// TILELOADD (R8)(DI*1), TMM1
-	QUAD $0x0000388c4b7bc2c4
+	// TILELOADD (DI)(SI*1), TMM2
+	QUAD $0x000037944b7be2c4
+	WORD $0x0000
+
+	// TILESTORED TMM0, (R13)(R12*1)
+	QUAD $0x000025844b7a82c4
+	WORD $0x0000
+
+	// TILEZERO TMM0
+	LONG $0x497be2c4
+	BYTE $0xc0
+
+	// TDPBF16PS TMM4, TMM2, TMM0
+	LONG $0x5c5ae2c4
+	BYTE $0xc2
+
+	// TILELOADD (R8)(SI*1), TMM3
+	QUAD $0x0000309c4b7bc2c4
+	WORD $0x0000
+
+	// TILESTORED TMM1, (R14)(R12*1)
+	QUAD $0x0000268c4b7a82c4
+	WORD $0x0000
+
+	// TILEZERO TMM1
+	LONG $0x497be2c4
+	BYTE $0xc8
+
+	// TDPBF16PS TMM4, TMM3, TMM1
+	LONG $0x5c5ae2c4
+	BYTE $0xcb
+	JMP  stepped
+
+apart:
+	// TILESTORED TMM0, (R13)(R12*1)
+	QUAD $0x000025844b7a82c4
+	WORD $0x0000
+
+	// TILESTORED TMM1, (R14)(R12*1)
+	QUAD $0x0000268c4b7a82c4
+	WORD $0x0000
+
+first:
+	TESTQ $0x00000001, flags+120(FP)
+	JZ    zero
+	MOVQ  c+64(FP), R13
+	MOVQ  cRow+72(FP), R12
+	MOVQ  rows+16(FP), R14
+	SHRQ  $0x01, R14
+	IMULQ R12, R14
+	ADDQ  R13, R14
+
+	// TILELOADD (R13)(R12*1), TMM0
+	QUAD $0x000025844b7b82c4
+	WORD $0x0000
+
+	// TILELOADD (R14)(R12*1), TMM1
+	QUAD $0x0000268c4b7b82c4
 	WORD $0x0000
 	JMP  start
 
@@ -796,45 +1094,40 @@ zero:
 	BYTE $0xc8
 
 start:
-	MOVQ  a+32(FP), SI
-	MOVQ  aRow+40(FP), DI
-	MOVQ  rows+16(FP), R8
-	SHRQ  $0x01, R8
-	IMULQ DI, R8
-	ADDQ  SI, R8
-	MOVQ  b+48(FP), R9
-	MOVQ  bRow+56(FP), R10
-	MOVQ  R10, R11
-	SHLQ  $0x04, R11
-	MOVQ  steps+24(FP), R12
-	TESTQ R12, R12
-	JZ    done
+	TESTQ R11, R11
+	JZ    empty
 
 loop:
 	// TILELOADDT1 (R9)(R10*1), TMM4
 	QUAD $0x000011a44b7982c4
 	WORD $0x0000
 
-	// TILELOADD (SI)(DI*1), TMM2
-	QUAD $0x00003e944b7be2c4
+	// TILELOADD (DI)(SI*1), TMM2
+	QUAD $0x000037944b7be2c4
 	WORD $0x0000
 
 	// TDPBF16PS TMM4, TMM2, TMM0
 	LONG $0x5c5ae2c4
 	BYTE $0xc2
 
-	// TILELOADD (R8)(DI*1), TMM3
-	QUAD $0x0000389c4b7bc2c4
+	// TILELOADD (R8)(SI*1), TMM3
+	QUAD $0x0000309c4b7bc2c4
 	WORD $0x0000
 
 	// TDPBF16PS TMM4, TMM3, TMM1
 	LONG $0x5c5ae2c4
 	BYTE $0xcb
-	ADDQ $0x40, SI
-	ADDQ $0x40, R8
-	ADDQ R11, R9
-	MOVQ next+128(FP), R13
-	MOVQ 88(R13), R13
+
+stepped:
+	ADDQ    $0x40, DI
+	ADDQ    $0x40, R8
+	MOVQ    R10, R12
+	SHLQ    $0x04, R12
+	ADDQ    R12, R9
+	MOVQ    next+128(FP), R12
+	MOVQ    88(R12), R12
+	CMPQ    R11, $0x01
+	CMOVQEQ rows+16(FP), R12
 
 step:
 	TESTQ     AX, AX
@@ -854,91 +1147,26 @@ stepUnadded:
 	ADDQ    $0x00000040, CX
 	ADDQ    cRow+72(FP), DX
 	DECQ    AX
-	DECQ    R13
+	DECQ    R12
 	JNZ     step
 
 stepNone:
-	DECQ R12
+	DECQ R11
 	JNZ  loop
+	JMP  tile
 
-done:
-rest:
-	TESTQ     AX, AX
-	JZ        restNone
-	VMULPS    (CX), Z1, Z4
-	VADDPS    Z0, Z4, Z4
-	VMAXPS    Z4, Z2, Z4
-	VMINPS    Z4, Z3, Z4
-	TESTQ     BX, BX
-	JZ        restUnadded
-	VMOVUPS.Z (BX), K1, Z5
-	VADDPS    Z5, Z4, Z4
-	ADDQ      resRow+112(FP), BX
-
-restUnadded:
-	VMOVUPS Z4, K1, (DX)
-	ADDQ    $0x00000040, CX
-	ADDQ    cRow+72(FP), DX
-	DECQ    AX
-	JMP     rest
-
-restNone:
-	CMPQ      tiles+8(FP), $0x00
-	JE        end
-	LEAQ      63(SP), CX
-	ANDQ      $-64, CX
-	MOVQ      c+64(FP), DX
-	MOVQ      res+104(FP), BX
-	MOVQ      rows+16(FP), AX
-	MOVQ      bias+96(FP), SI
-	TESTQ     SI, SI
-	JZ        nobias
-	VMOVUPS.Z (SI), K1, Z0
-
-nobias:
-	MOVQ  $0x00000040, SI
-	MOVQ  rows+16(FP), DI
-	SHRQ  $0x01, DI
-	IMULQ SI, DI
-	ADDQ  CX, DI
-
-	// TILESTORED TMM0, (CX)(SI*1)
-	QUAD $0x000031844b7ae2c4
+last:
+	// TILESTORED TMM0, (R13)(R12*1)
+	QUAD $0x000025844b7a82c4
 	WORD $0x0000
 
-	// TILESTORED TMM1, (DI)(SI*1)
-	QUAD $0x0000378c4b7ae2c4
+	// TILESTORED TMM1, (R14)(R12*1)
+	QUAD $0x0000268c4b7a82c4
 	WORD $0x0000
-	MOVQ next+128(FP), SI
-	DECQ beside+136(FP)
-	JNZ  next
-	MOVQ 80(SI), DI
-	MOVQ DI, beside+136(FP)
-	ADDQ $0x28, SI
 
-next:
-	MOVQ    (SI), DI
-	ADDQ    DI, a+32(FP)
-	MOVQ    8(SI), DI
-	ADDQ    DI, b+48(FP)
-	MOVQ    16(SI), DI
-	ADDQ    DI, c+64(FP)
-	MOVQ    24(SI), DI
-	MOVQ    res+104(FP), R8
-	TESTQ   R8, R8
-	CMOVQEQ R8, DI
-	ADDQ    DI, res+104(FP)
-	MOVQ    32(SI), DI
-	MOVQ    bias+96(FP), R8
-	TESTQ   R8, R8
-	CMOVQEQ R8, DI
-	ADDQ    DI, bias+96(FP)
-	MOVQ    32(SI), DI
-	ADDQ    DI, colSums+152(FP)
-	MOVQ    32(SI), SI
-	ADDQ    SI, colScale+160(FP)
-	DECQ    tiles+8(FP)
-	JMP     tile
+empty:
+	MOVQ $0x00000001, R11
+	JMP  stepped
 
 end:
 	// TILERELEASE
@@ -985,33 +1213,188 @@ unlimited:
 	BZHIL  AX, SI, SI
 	KMOVW  SI, K1
 	XORQ   AX, AX
+	MOVQ   a+32(FP), DI
+	MOVQ   aRow+40(FP), SI
+	MOVQ   rows+16(FP), R8
+	SHRQ   $0x01, R8
+	IMULQ  SI, R8
+	ADDQ   DI, R8
+	MOVQ   b+48(FP), R9
+	MOVQ   bRow+56(FP), R10
+	MOVQ   steps+24(FP), R11
+	JMP    first
 
 tile:
-	CMPQ  tiles+8(FP), $0x00
-	JE    done
-	MOVQ  c+64(FP), SI
-	MOVQ  cRow+72(FP), DI
-	MOVQ  rows+16(FP), R8
-	SHRQ  $0x01, R8
-	IMULQ DI, R8
-	ADDQ  SI, R8
+	CMPQ      tiles+8(FP), $0x00
+	JE        end
+	LEAQ      63(SP), CX
+	ANDQ      $-64, CX
+	MOVQ      c+64(FP), DX
+	MOVQ      res+104(FP), BX
+	MOVQ      rows+16(FP), AX
+	MOVQ      bias+96(FP), R11
+	TESTQ     R11, R11
+	JZ        nobias
+	VMOVUPS   (R11), Z0
+	VMOVUPS.Z 64(R11), K1, Z1
+
+nobias:
+	MOVQ  CX, R13
+	MOVQ  $0x00000080, R12
+	MOVQ  rows+16(FP), R14
+	SHRQ  $0x01, R14
+	IMULQ R12, R14
+	ADDQ  R13, R14
+	MOVQ  next+128(FP), R11
+	DECQ  beside+136(FP)
+	JNZ   next
+	MOVQ  80(R11), R15
+	MOVQ  R15, beside+136(FP)
+	ADDQ  $0x28, R11
+
+next:
+	MOVQ    (R11), R15
+	ADDQ    R15, a+32(FP)
+	MOVQ    8(R11), R15
+	ADDQ    R15, b+48(FP)
+	MOVQ    16(R11), R15
+	ADDQ    R15, c+64(FP)
+	MOVQ    24(R11), R15
+	MOVQ    res+104(FP), BP
+	TESTQ   BP, BP
+	CMOVQEQ BP, R15
+	ADDQ    R15, res+104(FP)
+	MOVQ    32(R11), R15
+	MOVQ    bias+96(FP), BP
+	TESTQ   BP, BP
+	CMOVQEQ BP, R15
+	ADDQ    R15, bias+96(FP)
+	MOVQ    32(R11), R15
+	ADDQ    R15, colSums+152(FP)
+	MOVQ    32(R11), R11
+	ADDQ    R11, colScale+160(FP)
+	DECQ    tiles+8(FP)
+	JZ      last
+	MOVQ    a+32(FP), DI
+	MOVQ    aRow+40(FP), SI
+	MOVQ    rows+16(FP), R8
+	SHRQ    $0x01, R8
+	IMULQ   SI, R8
+	ADDQ    DI, R8
+	MOVQ    b+48(FP), R9
+	MOVQ    bRow+56(FP), R10
+	MOVQ    steps+24(FP), R11
+	TESTQ   R11, R11
+	JZ      apart
+	TESTQ   $0x00000001, flags+120(FP)
+	JNZ     apart
+
+	// TILELOADDT1 (R9)(R10*1), TMM6
+	QUAD $0x000011b44b7982c4
+	WORD $0x0000
+
+	// TILELOADD (DI)(SI*1), TMM4
+	QUAD $0x000037a44b7be2c4
+	WORD $0x0000
+
+	// TILESTORED TMM0, (R13)(R12*1)
+	QUAD $0x000025844b7a82c4
+	WORD $0x0000
+
+	// TILEZERO TMM0
+	LONG $0x497be2c4
+	BYTE $0xc0
+
+	// TDPBF16PS TMM6, TMM4, TMM0
+	LONG $0x5c4ae2c4
+	BYTE $0xc4
+
+	// TILELOADD (R8)(SI*1), TMM5
+	QUAD $0x000030ac4b7bc2c4
+	WORD $0x0000
+
+	// TILESTORED TMM2, (R14)(R12*1)
+	QUAD $0x000026944b7a82c4
+	WORD $0x0000
+
+	// TILEZERO TMM2
+	LONG $0x497be2c4
+	BYTE $0xd0
+
+	// TDPBF16PS TMM6, TMM5, TMM2
+	LONG $0x5c4ae2c4
+	BYTE $0xd5
+
+	// TILELOADDT1 64(R9)(R10*1), TMM7
+	QUAD $0x004011bc4b7982c4
+	WORD $0x0000
+
+	// TILESTORED TMM1, 64(R13)(R12*1)
+	QUAD $0x0040258c4b7a82c4
+	WORD $0x0000
+
+	// TILEZERO TMM1
+	LONG $0x497be2c4
+	BYTE $0xc8
+
+	// TDPBF16PS TMM7, TMM4, TMM1
+	LONG $0x5c42e2c4
+	BYTE $0xcc
+
+	// TILESTORED TMM3, 64(R14)(R12*1)
+	QUAD $0x0040269c4b7a82c4
+	WORD $0x0000
+
+	// TILEZERO TMM3
+	LONG $0x497be2c4
+	BYTE $0xd8
+
+	// TDPBF16PS TMM7, TMM5, TMM3
+	LONG $0x5c42e2c4
+	BYTE $0xdd
+	JMP  stepped
+
+apart:
+	// TILESTORED TMM0, (R13)(R12*1)
+	QUAD $0x000025844b7a82c4
+	WORD $0x0000
+
+	// TILESTORED TMM1, 64(R13)(R12*1)
+	QUAD $0x0040258c4b7a82c4
+	WORD $0x0000
+
+	// TILESTORED TMM2, (R14)(R12*1)
+	QUAD $0x000026944b7a82c4
+	WORD $0x0000
+
+	// TILESTORED TMM3, 64(R14)(R12*1)
+	QUAD $0x0040269c4b7a82c4
+	WORD $0x0000
+
+first:
 	TESTQ $0x00000001, flags+120(FP)
 	JZ    zero
+	MOVQ  c+64(FP), R13
+	MOVQ  cRow+72(FP), R12
+	MOVQ  rows+16(FP), R14
+	SHRQ  $0x01, R14
+	IMULQ R12, R14
+	ADDQ  R13, R14
 
-	// TILELOADD (SI)(DI*1), TMM0
-	QUAD $0x00003e844b7be2c4
+	// TILELOADD (R13)(R12*1), TMM0
+	QUAD $0x000025844b7b82c4
 	WORD $0x0000
 
-	// TILELOADD 64(SI)(DI*1), TMM1
-	QUAD $0x00403e8c4b7be2c4
+	// TILELOADD 64(R13)(R12*1), TMM1
+	QUAD $0x0040258c4b7b82c4
 	WORD $0x0000
 
-	// TILELOADD (R8)(DI*1), TMM2
-	QUAD $0x000038944b7bc2c4
+	// TILELOADD (R14)(R12*1), TMM2
+	QUAD $0x000026944b7b82c4
 	WORD $0x0000
 
-	// TILELOADD 64(R8)(DI*1), TMM3
-	QUAD $0x0040389c4b7bc2c4
+	// TILELOADD 64(R14)(R12*1), TMM3
+	QUAD $0x0040269c4b7b82c4
 	WORD $0x0000
 	JMP  start
 
@@ -1033,41 +1416,61 @@ zero:
 	BYTE $0xd8
 
 start:
-	MOVQ  a+32(FP), SI
-	MOVQ  aRow+40(FP), DI
-	MOVQ  rows+16(FP), R8
-	SHRQ  $0x01, R8
-	IMULQ DI, R8
-	ADDQ  SI, R8
-	MOVQ  b+48(FP), R9
-	MOVQ  bRow+56(FP), R10
-	MOVQ  R10, R11
-	SHLQ  $0x04, R11
-	MOVQ  steps+24(FP), R12
-	TESTQ R12, R12
-	JZ    done
+	TESTQ R11, R11
+	JZ    empty
 
 loop:
 	// TILELOADDT1 (R9)(R10*1), TMM6
 	QUAD $0x000011b44b7982c4
 	WORD $0x0000
 
-	// TILELOADD (SI)(DI*1), TMM4
-	QUAD $0x00003ea44b7be2c4
+	// TILELOADD (DI)(SI*1), TMM4
+	QUAD $0x000037a44b7be2c4
 	WORD $0x0000
 
 	// TDPBF16PS TMM6, TMM4, TMM0
 	LONG $0x5c4ae2c4
 	BYTE $0xc4
 
-	// TILELOADD (R8)(DI*1), TMM5
-	QUAD $0x000038ac4b7bc2c4
+	// TILELOADD (R8)(SI*1), TMM5
+	QUAD $0x000030ac4b7bc2c4
 	WORD $0x0000
 
 	// TDPBF16PS TMM6, TMM5, TMM2
 	LONG $0x5c4ae2c4
 	BYTE $0xd5
+	MOVQ next+128(FP), R12
+	MOVQ 88(R12), R12
 
+column:
+	TESTQ     AX, AX
+	JZ        columnNone
+	VMULPS    (CX), Z2, Z5
+	VADDPS    Z0, Z5, Z5
+	VMAXPS    Z5, Z3, Z5
+	VMINPS    Z5, Z4, Z5
+	VMULPS    64(CX), Z2, Z6
+	VADDPS    Z1, Z6, Z6
+	VMAXPS    Z6, Z3, Z6
+	VMINPS    Z6, Z4, Z6
+	TESTQ     BX, BX
+	JZ        columnUnadded
+	VMOVUPS   (BX), Z7
+	VADDPS    Z7, Z5, Z5
+	VMOVUPS.Z 64(BX), K1, Z7
+	VADDPS    Z7, Z6, Z6
+	ADDQ      resRow+112(FP), BX
+
+columnUnadded:
+	VMOVUPS Z5, (DX)
+	VMOVUPS Z6, K1, 64(DX)
+	ADDQ    $0x00000080, CX
+	ADDQ    cRow+72(FP), DX
+	DECQ    AX
+	DECQ    R12
+	JNZ     column
+
+columnNone:
 	// TILELOADDT1 64(R9)(R10*1), TMM7
 	QUAD $0x004011bc4b7982c4
 	WORD $0x0000
@@ -1079,11 +1482,17 @@ loop:
 	// TDPBF16PS TMM7, TMM5, TMM3
 	LONG $0x5c42e2c4
 	BYTE $0xdd
-	ADDQ $0x40, SI
-	ADDQ $0x40, R8
-	ADDQ R11, R9
-	MOVQ next+128(FP), R13
-	MOVQ 88(R13), R13
+
+stepped:
+	ADDQ    $0x40, DI
+	ADDQ    $0x40, R8
+	MOVQ    R10, R12
+	SHLQ    $0x04, R12
+	ADDQ    R12, R9
+	MOVQ    next+128(FP), R12
+	MOVQ    88(R12), R12
+	CMPQ    R11, $0x01
+	CMOVQEQ rows+16(FP), R12
 
 step:
 	TESTQ     AX, AX
@@ -1110,107 +1519,34 @@ stepUnadded:
 	ADDQ    $0x00000080, CX
 	ADDQ    cRow+72(FP), DX
 	DECQ    AX
-	DECQ    R13
+	DECQ    R12
 	JNZ     step
 
 stepNone:
-	DECQ R12
+	DECQ R11
 	JNZ  loop
+	JMP  tile
 
-done:
-rest:
-	TESTQ     AX, AX
-	JZ        restNone
-	VMULPS    (CX), Z2, Z5
-	VADDPS    Z0, Z5, Z5
-	VMAXPS    Z5, Z3, Z5
-	VMINPS    Z5, Z4, Z5
-	VMULPS    64(CX), Z2, Z6
-	VADDPS    Z1, Z6, Z6
-	VMAXPS    Z6, Z3, Z6
-	VMINPS    Z6, Z4, Z6
-	TESTQ     BX, BX
-	JZ        restUnadded
-	VMOVUPS   (BX), Z7
-	VADDPS    Z7, Z5, Z5
-	VMOVUPS.Z 64(BX), K1, Z7
-	VADDPS    Z7, Z6, Z6
-	ADDQ      resRow+112(FP), BX
-
-restUnadded:
-	VMOVUPS Z5, (DX)
-	VMOVUPS Z6, K1, 64(DX)
-	ADDQ    $0x00000080, CX
-	ADDQ    cRow+72(FP), DX
-	DECQ    AX
-	JMP     rest
-
-restNone:
-	CMPQ      tiles+8(FP), $0x00
-	JE        end
-	LEAQ      63(SP), CX
-	ANDQ      $-64, CX
-	MOVQ      c+64(FP), DX
-	MOVQ      res+104(FP), BX
-	MOVQ      rows+16(FP), AX
-	MOVQ      bias+96(FP), SI
-	TESTQ     SI, SI
-	JZ        nobias
-	VMOVUPS   (SI), Z0
-	VMOVUPS.Z 64(SI), K1, Z1
-
-nobias:
-	MOVQ  $0x00000080, SI
-	MOVQ  rows+16(FP), DI
-	SHRQ  $0x01, DI
-	IMULQ SI, DI
-	ADDQ  CX, DI
-
-	// TILESTORED TMM0, (CX)(SI*1)
-	QUAD $0x000031844b7ae2c4
+last:
+	// TILESTORED TMM0, (R13)(R12*1)
+	QUAD $0x000025844b7a82c4
 	WORD $0x0000
 
-	// TILESTORED TMM1, 64(CX)(SI*1)
-	QUAD $0x0040318c4b7ae2c4
+	// TILESTORED TMM1, 64(R13)(R12*1)
+	QUAD $0x0040258c4b7a82c4
 	WORD $0x0000
 
-	// TILESTORED TMM2, (DI)(SI*1)
-	QUAD $0x000037944b7ae2c4
+	// TILESTORED TMM2, (R14)(R12*1)
+	QUAD $0x000026944b7a82c4
 	WORD $0x0000
 
-	// TILESTORED TMM3, 64(DI)(SI*1)
-	QUAD $0x0040379c4b7ae2c4
+	// TILESTORED TMM3, 64(R14)(R12*1)
+	QUAD $0x0040269c4b7a82c4
 	WORD $0x0000
-	MOVQ next+128(FP), SI
-	DECQ beside+136(FP)
-	JNZ  next
-	MOVQ 80(SI), DI
-	MOVQ DI, beside+136(FP)
-	ADDQ $0x28, SI
 
-next:
-	MOVQ    (SI), DI
-	ADDQ    DI, a+32(FP)
-	MOVQ    8(SI), DI
-	ADDQ    DI, b+48(FP)
-	MOVQ    16(SI), DI
-	ADDQ    DI, c+64(FP)
-	MOVQ    24(SI), DI
-	MOVQ    res+104(FP), R8
-	TESTQ   R8, R8
-	CMOVQEQ R8, DI
-	ADDQ    DI, res+104(FP)
-	MOVQ    32(SI), DI
-	MOVQ    bias+96(FP), R8
-	TESTQ   R8, R8
-	CMOVQEQ R8, DI
-	ADDQ    DI, bias+96(FP)
-	MOVQ    32(SI), DI
-	ADDQ    DI, colSums+152(FP)
-	MOVQ    32(SI), SI
-	ADDQ    SI, colScale+160(FP)
-	DECQ    tiles+8(FP)
-	JMP     tile
+empty:
+	MOVQ $0x00000001, R11
+	JMP  stepped
 
 end:
 	// TILERELEASE
@@ -1258,41 +1594,241 @@ unlimited:
 	BZHIL  AX, SI, SI
 	KMOVW  SI, K1
 	XORQ   AX, AX
+	MOVQ   a+32(FP), DI
+	MOVQ   aRow+40(FP), SI
+	MOVQ   rows+16(FP), R8
+	SHRQ   $0x01, R8
+	IMULQ  SI, R8
+	ADDQ   DI, R8
+	MOVQ   b+48(FP), R9
+	MOVQ   bRow+56(FP), R10
+	MOVQ   steps+24(FP), R11
+	JMP    first
 
 tile:
-	CMPQ  tiles+8(FP), $0x00
-	JE    done
-	MOVQ  c+64(FP), SI
-	MOVQ  cRow+72(FP), DI
-	MOVQ  rows+16(FP), R8
-	SHRQ  $0x01, R8
-	IMULQ DI, R8
-	ADDQ  SI, R8
+	CMPQ      tiles+8(FP), $0x00
+	JE        end
+	LEAQ      63(SP), CX
+	ANDQ      $-64, CX
+	MOVQ      c+64(FP), DX
+	MOVQ      res+104(FP), BX
+	MOVQ      rows+16(FP), AX
+	MOVQ      bias+96(FP), R11
+	TESTQ     R11, R11
+	JZ        nobias
+	VMOVUPS   (R11), Z0
+	VMOVUPS   64(R11), Z1
+	VMOVUPS.Z 128(R11), K1, Z2
+
+nobias:
+	MOVQ  CX, R13
+	MOVQ  $0x000000c0, R12
+	MOVQ  rows+16(FP), R14
+	SHRQ  $0x01, R14
+	IMULQ R12, R14
+	ADDQ  R13, R14
+	MOVQ  next+128(FP), R11
+	DECQ  beside+136(FP)
+	JNZ   next
+	MOVQ  80(R11), R15
+	MOVQ  R15, beside+136(FP)
+	ADDQ  $0x28, R11
+
+next:
+	MOVQ    (R11), R15
+	ADDQ    R15, a+32(FP)
+	MOVQ    8(R11), R15
+	ADDQ    R15, b+48(FP)
+	MOVQ    16(R11), R15
+	ADDQ    R15, c+64(FP)
+	MOVQ    24(R11), R15
+	MOVQ    res+104(FP), BP
+	TESTQ   BP, BP
+	CMOVQEQ BP, R15
+	ADDQ    R15, res+104(FP)
+	MOVQ    32(R11), R15
+	MOVQ    bias+96(FP), BP
+	TESTQ   BP, BP
+	CMOVQEQ BP, R15
+	ADDQ    R15, bias+96(FP)
+	MOVQ    32(R11), R15
+	ADDQ    R15, colSums+152(FP)
+	MOVQ    32(R11), R11
+	ADDQ    R11, colScale+160(FP)
+	DECQ    tiles+8(FP)
+	JZ      last
+	MOVQ    a+32(FP), DI
+	MOVQ    aRow+40(FP), SI
+	MOVQ    rows+16(FP), R8
+	SHRQ    $0x01, R8
+	IMULQ   SI, R8
+	ADDQ    DI, R8
+	MOVQ    b+48(FP), R9
+	MOVQ    bRow+56(FP), R10
+	MOVQ    steps+24(FP), R11
+	TESTQ   R11, R11
+	JZ      apart
+	TESTQ   $0x00000001, flags+120(FP)
+	JNZ     apart
+
+	// TILELOADDT1 (R9)(R10*1), TMM7
+	QUAD $0x000011bc4b7982c4
+	WORD $0x0000
+
+	// TILELOADD (DI)(SI*1), TMM6
+	QUAD $0x000037b44b7be2c4
+	WORD $0x0000
+
+	// TILESTORED TMM0, (R13)(R12*1)
+	QUAD $0x000025844b7a82c4
+	WORD $0x0000
+
+	// TILEZERO TMM0
+	LONG $0x497be2c4
+	BYTE $0xc0
+
+	// TDPBF16PS TMM7, TMM6, TMM0
+	LONG $0x5c42e2c4
+	BYTE $0xc6
+
+	// TILELOADD (R8)(SI*1), TMM6
+	QUAD $0x000030b44b7bc2c4
+	WORD $0x0000
+
+	// TILESTORED TMM3, (R14)(R12*1)
+	QUAD $0x0000269c4b7a82c4
+	WORD $0x0000
+
+	// TILEZERO TMM3
+	LONG $0x497be2c4
+	BYTE $0xd8
+
+	// TDPBF16PS TMM7, TMM6, TMM3
+	LONG $0x5c42e2c4
+	BYTE $0xde
+
+	// TILELOADDT1 64(R9)(R10*1), TMM7
+	QUAD $0x004011bc4b7982c4
+	WORD $0x0000
+
+	// TILESTORED TMM4, 64(R14)(R12*1)
+	QUAD $0x004026a44b7a82c4
+	WORD $0x0000
+
+	// TILEZERO TMM4
+	LONG $0x497be2c4
+	BYTE $0xe0
+
+	// TDPBF16PS TMM7, TMM6, TMM4
+	LONG $0x5c42e2c4
+	BYTE $0xe6
+
+	// TILELOADD (DI)(SI*1), TMM6
+	QUAD $0x000037b44b7be2c4
+	WORD $0x0000
+
+	// TILESTORED TMM1, 64(R13)(R12*1)
+	QUAD $0x0040258c4b7a82c4
+	WORD $0x0000
+
+	// TILEZERO TMM1
+	LONG $0x497be2c4
+	BYTE $0xc8
+
+	// TDPBF16PS TMM7, TMM6, TMM1
+	LONG $0x5c42e2c4
+	BYTE $0xce
+
+	// TILELOADDT1 128(R9)(R10*1), TMM7
+	QUAD $0x008011bc4b7982c4
+	WORD $0x0000
+
+	// TILESTORED TMM2, 128(R13)(R12*1)
+	QUAD $0x008025944b7a82c4
+	WORD $0x0000
+
+	// TILEZERO TMM2
+	LONG $0x497be2c4
+	BYTE $0xd0
+
+	// TDPBF16PS TMM7, TMM6, TMM2
+	LONG $0x5c42e2c4
+	BYTE $0xd6
+
+	// TILELOADD (R8)(SI*1), TMM6
+	QUAD $0x000030b44b7bc2c4
+	WORD $0x0000
+
+	// TILESTORED TMM5, 128(R14)(R12*1)
+	QUAD $0x008026ac4b7a82c4
+	WORD $0x0000
+
+	// TILEZERO TMM5
+	LONG $0x497be2c4
+	BYTE $0xe8
+
+	// TDPBF16PS TMM7, TMM6, TMM5
+	LONG $0x5c42e2c4
+	BYTE $0xee
+	JMP  stepped
+
+apart:
+	// TILESTORED TMM0, (R13)(R12*1)
+	QUAD $0x000025844b7a82c4
+	WORD $0x0000
+
+	// TILESTORED TMM1, 64(R13)(R12*1)
+	QUAD $0x0040258c4b7a82c4
+	WORD $0x0000
+
+	// TILESTORED TMM2, 128(R13)(R12*1)
+	QUAD $0x008025944b7a82c4
+	WORD $0x0000
+
+	// TILESTORED TMM3, (R14)(R12*1)
+	QUAD $0x0000269c4b7a82c4
+	WORD $0x0000
+
+	// TILESTORED TMM4, 64(R14)(R12*1)
+	QUAD $0x004026a44b7a82c4
+	WORD $0x0000
+
+	// TILESTORED TMM5, 128(R14)(R12*1)
+	QUAD $0x008026ac4b7a82c4
+	WORD $0x0000
+
+first:
 	TESTQ $0x00000001, flags+120(FP)
 	JZ    zero
+	MOVQ  c+64(FP), R13
+	MOVQ  cRow+72(FP), R12
+	MOVQ  rows+16(FP), R14
+	SHRQ  $0x01, R14
+	IMULQ R12, R14
+	ADDQ  R13, R14
 
-	// TILELOADD (SI)(DI*1), TMM0
-	QUAD $0x00003e844b7be2c4
+	// TILELOADD (R13)(R12*1), TMM0
+	QUAD $0x000025844b7b82c4
 	WORD $0x0000
 
-	// TILELOADD 64(SI)(DI*1), TMM1
-	QUAD $0x00403e8c4b7be2c4
+	// TILELOADD 64(R13)(R12*1), TMM1
+	QUAD $0x0040258c4b7b82c4
 	WORD $0x0000
 
-	// TILELOADD 128(SI)(DI*1), TMM2
-	QUAD $0x00803e944b7be2c4
+	// TILELOADD 128(R13)(R12*1), TMM2
+	QUAD $0x008025944b7b82c4
 	WORD $0x0000
 
-	// TILELOADD (R8)(DI*1), TMM3
-	QUAD $0x0000389c4b7bc2c4
+	// TILELOADD (R14)(R12*1), TMM3
+	QUAD $0x0000269c4b7b82c4
 	WORD $0x0000
 
-	// TILELOADD 64(R8)(DI*1), TMM4
-	QUAD $0x004038a44b7bc2c4
+	// TILELOADD 64(R14)(R12*1), TMM4
+	QUAD $0x004026a44b7b82c4
 	WORD $0x0000
 
-	// TILELOADD 128(R8)(DI*1), TMM5
-	QUAD $0x008038ac4b7bc2c4
+	// TILELOADD 128(R14)(R12*1), TMM5
+	QUAD $0x008026ac4b7b82c4
 	WORD $0x0000
 	JMP  start
 
@@ -1322,35 +1858,24 @@ zero:
 	BYTE $0xe8
 
 start:
-	MOVQ  a+32(FP), SI
-	MOVQ  aRow+40(FP), DI
-	MOVQ  rows+16(FP), R8
-	SHRQ  $0x01, R8
-	IMULQ DI, R8
-	ADDQ  SI, R8
-	MOVQ  b+48(FP), R9
-	MOVQ  bRow+56(FP), R10
-	MOVQ  R10, R11
-	SHLQ  $0x04, R11
-	MOVQ  steps+24(FP), R12
-	TESTQ R12, R12
-	JZ    done
+	TESTQ R11, R11
+	JZ    empty
 
 loop:
 	// TILELOADDT1 (R9)(R10*1), TMM7
 	QUAD $0x000011bc4b7982c4
 	WORD $0x0000
 
-	// TILELOADD (SI)(DI*1), TMM6
-	QUAD $0x00003eb44b7be2c4
+	// TILELOADD (DI)(SI*1), TMM6
+	QUAD $0x000037b44b7be2c4
 	WORD $0x0000
 
 	// TDPBF16PS TMM7, TMM6, TMM0
 	LONG $0x5c42e2c4
 	BYTE $0xc6
 
-	// TILELOADD (R8)(DI*1), TMM6
-	QUAD $0x000038b44b7bc2c4
+	// TILELOADD (R8)(SI*1), TMM6
+	QUAD $0x000030b44b7bc2c4
 	WORD $0x0000
 
 	// TDPBF16PS TMM7, TMM6, TMM3
@@ -1365,14 +1890,52 @@ loop:
 	LONG $0x5c42e2c4
 	BYTE $0xe6
 
-	// TILELOADD (SI)(DI*1), TMM6
-	QUAD $0x00003eb44b7be2c4
+	// TILELOADD (DI)(SI*1), TMM6
+	QUAD $0x000037b44b7be2c4
 	WORD $0x0000
 
 	// TDPBF16PS TMM7, TMM6, TMM1
 	LONG $0x5c42e2c4
 	BYTE $0xce
+	MOVQ next+128(FP), R12
+	MOVQ 88(R12), R12
 
+column:
+	TESTQ     AX, AX
+	JZ        columnNone
+	VMULPS    (CX), Z3, Z6
+	VADDPS    Z0, Z6, Z6
+	VMAXPS    Z6, Z4, Z6
+	VMINPS    Z6, Z5, Z6
+	VMULPS    64(CX), Z3, Z7
+	VADDPS    Z1, Z7, Z7
+	VMAXPS    Z7, Z4, Z7
+	VMINPS    Z7, Z5, Z7
+	VMULPS    128(CX), Z3, Z8
+	VADDPS    Z2, Z8, Z8
+	VMAXPS    Z8, Z4, Z8
+	VMINPS    Z8, Z5, Z8
+	TESTQ     BX, BX
+	JZ        columnUnadded
+	VMOVUPS   (BX), Z9
+	VADDPS    Z9, Z6, Z6
+	VMOVUPS   64(BX), Z9
+	VADDPS    Z9, Z7, Z7
+	VMOVUPS.Z 128(BX), K1, Z9
+	VADDPS    Z9, Z8, Z8
+	ADDQ      resRow+112(FP), BX
+
+columnUnadded:
+	VMOVUPS Z6, (DX)
+	VMOVUPS Z7, 64(DX)
+	VMOVUPS Z8, K1, 128(DX)
+	ADDQ    $0x000000c0, CX
+	ADDQ    cRow+72(FP), DX
+	DECQ    AX
+	DECQ    R12
+	JNZ     column
+
+columnNone:
 	// TILELOADDT1 128(R9)(R10*1), TMM7
 	QUAD $0x008011bc4b7982c4
 	WORD $0x0000
@@ -1381,18 +1944,24 @@ loop:
 	LONG $0x5c42e2c4
 	BYTE $0xd6
 
-	// TILELOADD (R8)(DI*1), TMM6
-	QUAD $0x000038b44b7bc2c4
+	// TILELOADD (R8)(SI*1), TMM6
+	QUAD $0x000030b44b7bc2c4
 	WORD $0x0000
 
 	// TDPBF16PS TMM7, TMM6, TMM5
 	LONG $0x5c42e2c4
 	BYTE $0xee
-	ADDQ $0x40, SI
-	ADDQ $0x40, R8
-	ADDQ R11, R9
-	MOVQ next+128(FP), R13
-	MOVQ 88(R13), R13
+
+stepped:
+	ADDQ    $0x40, DI
+	ADDQ    $0x40, R8
+	MOVQ    R10, R12
+	SHLQ    $0x04, R12
+	ADDQ    R12, R9
+	MOVQ    next+128(FP), R12
+	MOVQ    88(R12), R12
+	CMPQ    R11, $0x01
+	CMOVQEQ rows+16(FP), R12
 
 step:
 	TESTQ     AX, AX
@@ -1426,123 +1995,42 @@ stepUnadded:
 	ADDQ    $0x000000c0, CX
 	ADDQ    cRow+72(FP), DX
 	DECQ    AX
-	DECQ    R13
+	DECQ    R12
 	JNZ     step
 
 stepNone:
-	DECQ R12
+	DECQ R11
 	JNZ  loop
+	JMP  tile
 
-done:
-rest:
-	TESTQ     AX, AX
-	JZ        restNone
-	VMULPS    (CX), Z3, Z6
-	VADDPS    Z0, Z6, Z6
-	VMAXPS    Z6, Z4, Z6
-	VMINPS    Z6, Z5, Z6
-	VMULPS    64(CX), Z3, Z7
-	VADDPS    Z1, Z7, Z7
-	VMAXPS    Z7, Z4, Z7
-	VMINPS    Z7, Z5, Z7
-	VMULPS    128(CX), Z3, Z8
-	VADDPS    Z2, Z8, Z8
-	VMAXPS    Z8, Z4, Z8
-	VMINPS    Z8, Z5, Z8
-	TESTQ     BX, BX
-	JZ        restUnadded
-	VMOVUPS   (BX), Z9
-	VADDPS    Z9, Z6, Z6
-	VMOVUPS   64(BX), Z9
-	VADDPS    Z9, Z7, Z7
-	VMOVUPS.Z 128(BX), K1, Z9
-	VADDPS    Z9, Z8, Z8
-	ADDQ      resRow+112(FP), BX
-
-restUnadded:
-	VMOVUPS Z6, (DX)
-	VMOVUPS Z7, 64(DX)
-	VMOVUPS Z8, K1, 128(DX)
-	ADDQ    $0x000000c0, CX
-	ADDQ    cRow+72(FP), DX
-	DECQ    AX
-	JMP     rest
-
-restNone:
-	CMPQ      tiles+8(FP), $0x00
-	JE        end
-	LEAQ      63(SP), CX
-	ANDQ      $-64, CX
-	MOVQ      c+64(FP), DX
-	MOVQ      res+104(FP), BX
-	MOVQ      rows+16(FP), AX
-	MOVQ      bias+96(FP), SI
-	TESTQ     SI, SI
-	JZ        nobias
-	VMOVUPS   (SI), Z0
-	VMOVUPS   64(SI), Z1
-	VMOVUPS.Z 128(SI), K1, Z2
-
-nobias:
-	MOVQ  $0x000000c0, SI
-	MOVQ  rows+16(FP), DI
-	SHRQ  $0x01, DI
-	IMULQ SI, DI
-	ADDQ  CX, DI
-
-	// TILESTORED TMM0, (CX)(SI*1)
-	QUAD $0x000031844b7ae2c4
+last:
+	// TILESTORED TMM0, (R13)(R12*1)
+	QUAD $0x000025844b7a82c4
 	WORD $0x0000
 
-	// TILESTORED TMM1, 64(CX)(SI*1)
-	QUAD $0x0040318c4b7ae2c4
+	// TILESTORED TMM1, 64(R13)(R12*1)
+	QUAD $0x0040258c4b7a82c4
 	WORD $0x0000
 
-	// TILESTORED TMM2, 128(CX)(SI*1)
-	QUAD $0x008031944b7ae2c4
+	// TILESTORED TMM2, 128(R13)(R12*1)
+	QUAD $0x008025944b7a82c4
 	WORD $0x0000
 
-	// TILESTORED TMM3, (DI)(SI*1)
-	QUAD $0x0000379c4b7ae2c4
+	// TILESTORED TMM3, (R14)(R12*1)
+	QUAD $0x0000269c4b7a82c4
 	WORD $0x0000
 
-	// TILESTORED TMM4, 64(DI)(SI*1)
-	QUAD $0x004037a44b7ae2c4
+	// TILESTORED TMM4, 64(R14)(R12*1)
+	QUAD $0x004026a44b7a82c4
 	WORD $0x0000
 
-	// TILESTORED TMM5, 128(DI)(SI*1)
-	QUAD $0x008037ac4b7ae2c4
+	// TILESTORED TMM5, 128(R14)(R12*1)
+	QUAD $0x008026ac4b7a82c4
 	WORD $0x0000
-	MOVQ next+128(FP), SI
-	DECQ beside+136(FP)
-	JNZ  next
-	MOVQ 80(SI), DI
-	MOVQ DI, beside+136(FP)
-	ADDQ $0x28, SI
 
-next:
-	MOVQ    (SI), DI
-	ADDQ    DI, a+32(FP)
-	MOVQ    8(SI), DI
-	ADDQ    DI, b+48(FP)
-	MOVQ    16(SI), DI
-	ADDQ    DI, c+64(FP)
-	MOVQ    24(SI), DI
-	MOVQ    res+104(FP), R8
-	TESTQ   R8, R8
-	CMOVQEQ R8, DI
-	ADDQ    DI, res+104(FP)
-	MOVQ    32(SI), DI
-	MOVQ    bias+96(FP), R8
-	TESTQ   R8, R8
-	CMOVQEQ R8, DI
-	ADDQ    DI, bias+96(FP)
-	MOVQ    32(SI), DI
-	ADDQ    DI, colSums+152(FP)
-	MOVQ    32(SI), SI
-	ADDQ    SI, colScale+160(FP)
-	DECQ    tiles+8(FP)
-	JMP     tile
+empty:
+	MOVQ $0x00000001, R11
+	JMP  stepped
 
 end:
 	// TILERELEASE
@@ -1563,55 +2051,16 @@ TEXT ·gemmAMXS8_1x1(SB), NOSPLIT, $0-168
 	SHLQ $0x02, bRow+56(FP)
 	SHLQ $0x02, cRow+72(FP)
 	SHLQ $0x02, resRow+112(FP)
+	MOVQ a+32(FP), CX
+	MOVQ aRow+40(FP), AX
+	MOVQ b+48(FP), DX
+	MOVQ bRow+56(FP), BX
+	MOVQ steps+24(FP), SI
+	JMP  first
 
 tile:
-	MOVQ  c+64(FP), AX
-	MOVQ  cRow+72(FP), CX
-	TESTQ $0x00000001, flags+120(FP)
-	JZ    zero
-
-	// TILELOADD (AX)(CX*1), TMM0
-	QUAD $0x000008844b7be2c4
-	WORD $0x0000
-	JMP  start
-
-zero:
-	// TILEZERO TMM0
-	LONG $0x497be2c4
-	BYTE $0xc0
-
-start:
-	MOVQ  a+32(FP), DX
-	MOVQ  aRow+40(FP), BX
-	MOVQ  b+48(FP), SI
-	MOVQ  bRow+56(FP), DI
-	MOVQ  DI, R8
-	SHLQ  $0x04, R8
-	MOVQ  steps+24(FP), R9
-	TESTQ R9, R9
-	JZ    done
-
-loop:
-	// TILELOADDT1 (SI)(DI*1), TMM2
-	QUAD $0x00003e944b79e2c4
-	WORD $0x0000
-
-	// TILELOADD (DX)(BX*1), TMM1
-	QUAD $0x00001a8c4b7be2c4
-	WORD $0x0000
-
-	// TDPBUSD TMM2, TMM1, TMM0
-	LONG $0x5e69e2c4
-	BYTE $0xc1
-	ADDQ $0x40, DX
-	ADDQ R8, SI
-	DECQ R9
-	JNZ  loop
-
-done:
-	// TILESTORED TMM0, (AX)(CX*1)
-	QUAD $0x000008844b7ae2c4
-	WORD $0x0000
+	MOVQ c+64(FP), R8
+	MOVQ cRow+72(FP), DI
 	MOVQ next+128(FP), AX
 	DECQ beside+136(FP)
 	JNZ  next
@@ -1641,8 +2090,96 @@ next:
 	MOVQ    32(AX), AX
 	ADDQ    AX, colScale+160(FP)
 	DECQ    tiles+8(FP)
-	JNZ     tile
+	JZ      last
+	MOVQ    a+32(FP), CX
+	MOVQ    aRow+40(FP), AX
+	MOVQ    b+48(FP), DX
+	MOVQ    bRow+56(FP), BX
+	MOVQ    steps+24(FP), SI
+	TESTQ   SI, SI
+	JZ      apart
+	TESTQ   $0x00000001, flags+120(FP)
+	JNZ     apart
 
+	// TILELOADDT1 (DX)(BX*1), TMM2
+	QUAD $0x00001a944b79e2c4
+	WORD $0x0000
+
+	// TILELOADD (CX)(AX*1), TMM1
+	QUAD $0x0000018c4b7be2c4
+	WORD $0x0000
+
+	// TILESTORED TMM0, (R8)(DI*1)
+	QUAD $0x000038844b7ac2c4
+	WORD $0x0000
+
+	// TILEZERO TMM0
+	LONG $0x497be2c4
+	BYTE $0xc0
+
+	// TDPBUSD TMM2, TMM1, TMM0
+	LONG $0x5e69e2c4
+	BYTE $0xc1
+	JMP  stepped
+
+apart:
+	// TILESTORED TMM0, (R8)(DI*1)
+	QUAD $0x000038844b7ac2c4
+	WORD $0x0000
+
+first:
+	TESTQ $0x00000001, flags+120(FP)
+	JZ    zero
+	MOVQ  c+64(FP), R8
+	MOVQ  cRow+72(FP), DI
+
+	// TILELOADD (R8)(DI*1), TMM0
+	QUAD $0x000038844b7bc2c4
+	WORD $0x0000
+	JMP  start
+
+zero:
+	// TILEZERO TMM0
+	LONG $0x497be2c4
+	BYTE $0xc0
+
+start:
+	TESTQ SI, SI
+	JZ    empty
+
+loop:
+	// TILELOADDT1 (DX)(BX*1), TMM2
+	QUAD $0x00001a944b79e2c4
+	WORD $0x0000
+
+	// TILELOADD (CX)(AX*1), TMM1
+	QUAD $0x0000018c4b7be2c4
+	WORD $0x0000
+
+	// TDPBUSD TMM2, TMM1, TMM0
+	LONG $0x5e69e2c4
+	BYTE $0xc1
+
+stepped:
+	ADDQ $0x40, CX
+	MOVQ BX, DI
+	SHLQ $0x04, DI
+	ADDQ DI, DX
+	DECQ SI
+	JNZ  loop
+	JMP  tile
+
+last:
+	// TILESTORED TMM0, (R8)(DI*1)
+	QUAD $0x000038844b7ac2c4
+	WORD $0x0000
+	JMP  end
+
+empty:
+	MOVQ $0x00000001, SI
+	JMP  stepped
+
+end:
 	// TILERELEASE
 	LONG $0x4978e2c4
 	BYTE $0xc0
@@ -1661,75 +2198,16 @@ TEXT ·gemmAMXS8_1x2(SB), NOSPLIT, $0-168
 	SHLQ $0x02, bRow+56(FP)
 	SHLQ $0x02, cRow+72(FP)
 	SHLQ $0x02, resRow+112(FP)
+	MOVQ a+32(FP), CX
+	MOVQ aRow+40(FP), AX
+	MOVQ b+48(FP), DX
+	MOVQ bRow+56(FP), BX
+	MOVQ steps+24(FP), SI
+	JMP  first
 
 tile:
-	MOVQ  c+64(FP), AX
-	MOVQ  cRow+72(FP), CX
-	TESTQ $0x00000001, flags+120(FP)
-	JZ    zero
-
-	// TILELOADD (AX)(CX*1), TMM0
-	QUAD $0x000008844b7be2c4
-	WORD $0x0000
-
-	// TILELOADD 64(AX)(CX*1), TMM1
-	QUAD $0x0040088c4b7be2c4
-	WORD $0x0000
-	JMP  start
-
-zero:
-	// TILEZERO TMM0
-	LONG $0x497be2c4
-	BYTE $0xc0
-
-	// TILEZERO TMM1
-	LONG $0x497be2c4
-	BYTE $0xc8
-
-start:
-	MOVQ  a+32(FP), DX
-	MOVQ  aRow+40(FP), BX
-	MOVQ  b+48(FP), SI
-	MOVQ  bRow+56(FP), DI
-	MOVQ  DI, R8
-	SHLQ  $0x04, R8
-	MOVQ  steps+24(FP), R9
-	TESTQ R9, R9
-	JZ    done
-
-loop:
-	// TILELOADDT1 (SI)(DI*1), TMM3
-	QUAD $0x00003e9c4b79e2c4
-	WORD $0x0000
-
-	// TILELOADD (DX)(BX*1), TMM2
-	QUAD $0x00001a944b7be2c4
-	WORD $0x0000
-
-	// TDPBUSD TMM3, TMM2, TMM0
-	LONG $0x5e61e2c4
-	BYTE $0xc2
-
-	// TILELOADDT1 64(SI)(DI*1), TMM4
-	QUAD $0x00403ea44b79e2c4
-	WORD $0x0000
-
-	// TDPBUSD TMM4, TMM2, TMM1
-	LONG $0x5e59e2c4
-	BYTE $0xca
-	ADDQ $0x40, DX
-	ADDQ R8, SI
-	DECQ R9
-	JNZ  loop
-
-done:
-	// TILESTORED TMM0, (AX)(CX*1)
-	QUAD $0x000008844b7ae2c4
-	WORD $0x0000
-
-	// TILESTORED TMM1, 64(AX)(CX*1)
-	QUAD $0x0040088c4b7ae2c4
-	WORD $0x0000
+	MOVQ c+64(FP), R8
+	MOVQ cRow+72(FP), DI
 	MOVQ next+128(FP), AX
 	DECQ beside+136(FP)
 	JNZ  next
@@ -1759,8 +2237,136 @@ next:
 	MOVQ    32(AX), AX
 	ADDQ    AX, colScale+160(FP)
 	DECQ    tiles+8(FP)
-	JNZ     tile
+	JZ      last
+	MOVQ    a+32(FP), CX
+	MOVQ    aRow+40(FP), AX
+	MOVQ    b+48(FP), DX
+	MOVQ    bRow+56(FP), BX
+	MOVQ    steps+24(FP), SI
+	TESTQ   SI, SI
+	JZ      apart
+	TESTQ   $0x00000001, flags+120(FP)
+	JNZ     apart
 
+	// TILELOADDT1 (DX)(BX*1), TMM3
+	QUAD $0x00001a9c4b79e2c4
+	WORD $0x0000
+
+	// TILELOADD (CX)(AX*1), TMM2
+	QUAD $0x000001944b7be2c4
+	WORD $0x0000
+
+	// TILESTORED TMM0, (R8)(DI*1)
+	QUAD $0x000038844b7ac2c4
+	WORD $0x0000
+
+	// TILEZERO TMM0
+	LONG $0x497be2c4
+	BYTE $0xc0
+
+	// TDPBUSD TMM3, TMM2, TMM0
+	LONG $0x5e61e2c4
+	BYTE $0xc2
+
+	// TILELOADDT1 64(DX)(BX*1), TMM4
+	QUAD $0x00401aa44b79e2c4
+	WORD $0x0000
+
+	// TILESTORED TMM1, 64(R8)(DI*1)
+	QUAD $0x0040388c4b7ac2c4
+	WORD $0x0000
+
+	// TILEZERO TMM1
+	LONG $0x497be2c4
+	BYTE $0xc8
+
+	// TDPBUSD TMM4, TMM2, TMM1
+	LONG $0x5e59e2c4
+	BYTE $0xca
+	JMP  stepped
+
+apart:
+	// TILESTORED TMM0, (R8)(DI*1)
+	QUAD $0x000038844b7ac2c4
+	WORD $0x0000
+
+	// TILESTORED TMM1, 64(R8)(DI*1)
+	QUAD $0x0040388c4b7ac2c4
+	WORD $0x0000
+
+first:
+	TESTQ $0x00000001, flags+120(FP)
+	JZ    zero
+	MOVQ  c+64(FP), R8
+	MOVQ  cRow+72(FP), DI
+
+	// TILELOADD (R8)(DI*1), TMM0
+	QUAD $0x000038844b7bc2c4
+	WORD $0x0000
+
+	// TILELOADD 64(R8)(DI*1), TMM1
+	QUAD $0x0040388c4b7bc2c4
+	WORD $0x0000
+	JMP  start
+
+zero:
+	// TILEZERO TMM0
+	LONG $0x497be2c4
+	BYTE $0xc0
+
+	// TILEZERO TMM1
+	LONG $0x497be2c4
+	BYTE $0xc8
+
+start:
+	TESTQ SI, SI
+	JZ    empty
+
+loop:
+	// TILELOADDT1 (DX)(BX*1), TMM3
+	QUAD $0x00001a9c4b79e2c4
+	WORD $0x0000
+
+	// TILELOADD (CX)(AX*1), TMM2
+	QUAD $0x000001944b7be2c4
+	WORD $0x0000
+
+	// TDPBUSD TMM3, TMM2, TMM0
+	LONG $0x5e61e2c4
+	BYTE $0xc2
+
+	// TILELOADDT1 64(DX)(BX*1), TMM4
+	QUAD $0x00401aa44b79e2c4
+	WORD $0x0000
+
+	// TDPBUSD TMM4, TMM2, TMM1
+	LONG $0x5e59e2c4
+	BYTE $0xca
+
+stepped:
+	ADDQ $0x40, CX
+	MOVQ BX, DI
+	SHLQ $0x04, DI
+	ADDQ DI, DX
+	DECQ SI
+	JNZ  loop
+	JMP  tile
+
+last:
+	// TILESTORED TMM0, (R8)(DI*1)
+	QUAD $0x000038844b7ac2c4
+	WORD $0x0000
+
+	// TILESTORED TMM1, 64(R8)(DI*1)
+	QUAD $0x0040388c4b7ac2c4
+	WORD $0x0000
+	JMP  end
+
+empty:
+	MOVQ $0x00000001, SI
+	JMP  stepped
+
+end:
 	// TILERELEASE
 	LONG $0x4978e2c4
 	BYTE $0xc0
@@ -1779,23 +2385,138 @@ TEXT ·gemmAMXS8_1x3(SB), NOSPLIT, $0-168
 	SHLQ $0x02, bRow+56(FP)
 	SHLQ $0x02, cRow+72(FP)
 	SHLQ $0x02, resRow+112(FP)
+	MOVQ a+32(FP), CX
+	MOVQ aRow+40(FP), AX
+	MOVQ b+48(FP), DX
+	MOVQ bRow+56(FP), BX
+	MOVQ steps+24(FP), SI
+	JMP  first
 
 tile:
-	MOVQ  c+64(FP), AX
-	MOVQ  cRow+72(FP), CX
+	MOVQ c+64(FP), R8
+	MOVQ cRow+72(FP), DI
+	MOVQ next+128(FP), AX
+	DECQ beside+136(FP)
+	JNZ  next
+	MOVQ 80(AX), CX
+	MOVQ CX, beside+136(FP)
+	ADDQ $0x28, AX
+
+next:
+	MOVQ    (AX), CX
+	ADDQ    CX, a+32(FP)
+	MOVQ    8(AX), CX
+	ADDQ    CX, b+48(FP)
+	MOVQ    16(AX), CX
+	ADDQ    CX, c+64(FP)
+	MOVQ    24(AX), CX
+	MOVQ    res+104(FP), DX
+	TESTQ   DX, DX
+	CMOVQEQ DX, CX
+	ADDQ    CX, res+104(FP)
+	MOVQ    32(AX), CX
+	MOVQ    bias+96(FP), DX
+	TESTQ   DX, DX
+	CMOVQEQ DX, CX
+	ADDQ    CX, bias+96(FP)
+	MOVQ    32(AX), CX
+	ADDQ    CX, colSums+152(FP)
+	MOVQ    32(AX), AX
+	ADDQ    AX, colScale+160(FP)
+	DECQ    tiles+8(FP)
+	JZ      last
+	MOVQ    a+32(FP), CX
+	MOVQ    aRow+40(FP), AX
+	MOVQ    b+48(FP), DX
+	MOVQ    bRow+56(FP), BX
+	MOVQ    steps+24(FP), SI
+	TESTQ   SI, SI
+	JZ      apart
+	TESTQ   $0x00000001, flags+120(FP)
+	JNZ     apart
+
+	// TILELOADDT1 (DX)(BX*1), TMM4
+	QUAD $0x00001aa44b79e2c4
+	WORD $0x0000
+
+	// TILELOADD (CX)(AX*1), TMM3
+	QUAD $0x0000019c4b7be2c4
+	WORD $0x0000
+
+	// TILESTORED TMM0, (R8)(DI*1)
+	QUAD $0x000038844b7ac2c4
+	WORD $0x0000
+
+	// TILEZERO TMM0
+	LONG $0x497be2c4
+	BYTE $0xc0
+
+	// TDPBUSD TMM4, TMM3, TMM0
+	LONG $0x5e59e2c4
+	BYTE $0xc3
+
+	// TILELOADDT1 64(DX)(BX*1), TMM5
+	QUAD $0x00401aac4b79e2c4
+	WORD $0x0000
+
+	// TILESTORED TMM1, 64(R8)(DI*1)
+	QUAD $0x0040388c4b7ac2c4
+	WORD $0x0000
+
+	// TILEZERO TMM1
+	LONG $0x497be2c4
+	BYTE $0xc8
+
+	// TDPBUSD TMM5, TMM3, TMM1
+	LONG $0x5e51e2c4
+	BYTE $0xcb
+
+	// TILELOADDT1 128(DX)(BX*1), TMM6
+	QUAD $0x00801ab44b79e2c4
+	WORD $0x0000
+
+	// TILESTORED TMM2, 128(R8)(DI*1)
+	QUAD $0x008038944b7ac2c4
+	WORD $0x0000
+
+	// TILEZERO TMM2
+	LONG $0x497be2c4
+	BYTE $0xd0
+
+	// TDPBUSD TMM6, TMM3, TMM2
+	LONG $0x5e49e2c4
+	BYTE $0xd3
+	JMP  stepped
+
+apart:
+	// TILESTORED TMM0, (R8)(DI*1)
+	QUAD $0x000038844b7ac2c4
+	WORD $0x0000
+
+	// TILESTORED TMM1, 64(R8)(DI*1)
+	QUAD $0x0040388c4b7ac2c4
+	WORD $0x0000
+
+	// TILESTORED TMM2, 128(R8)(DI*1)
+	QUAD $0x008038944b7ac2c4
+	WORD $0x0000
+
+first:
 	TESTQ $0x00000001, flags+120(FP)
 	JZ    zero
+	MOVQ  c+64(FP), R8
+	MOVQ  cRow+72(FP), DI
 
-	// TILELOADD (AX)(CX*1), TMM0
-	QUAD $0x000008844b7be2c4
+	// TILELOADD (R8)(DI*1), TMM0
+	QUAD $0x000038844b7bc2c4
 	WORD $0x0000
 
-	// TILELOADD 64(AX)(CX*1), TMM1
-	QUAD $0x0040088c4b7be2c4
+	// TILELOADD 64(R8)(DI*1), TMM1
+	QUAD $0x0040388c4b7bc2c4
 	WORD $0x0000
 
-	// TILELOADD 128(AX)(CX*1), TMM2
-	QUAD $0x008008944b7be2c4
+	// TILELOADD 128(R8)(DI*1), TMM2
+	QUAD $0x008038944b7bc2c4
 	WORD $0x0000
 	JMP  start
 
@@ -1813,67 +2534,108 @@ zero:
 	BYTE $0xd0
 
 start:
-	MOVQ  a+32(FP), DX
-	MOVQ  aRow+40(FP), BX
-	MOVQ  b+48(FP), SI
-	MOVQ  bRow+56(FP), DI
-	MOVQ  DI, R8
-	SHLQ  $0x04, R8
-	MOVQ  steps+24(FP), R9
-	TESTQ R9, R9
-	JZ    done
+	TESTQ SI, SI
+	JZ    empty
 
 loop:
-	// TILELOADDT1 (SI)(DI*1), TMM4
-	QUAD $0x00003ea44b79e2c4
+	// TILELOADDT1 (DX)(BX*1), TMM4
+	QUAD $0x00001aa44b79e2c4
 	WORD $0x0000
 
-	// TILELOADD (DX)(BX*1), TMM3
-	QUAD $0x00001a9c4b7be2c4
+	// TILELOADD (CX)(AX*1), TMM3
+	QUAD $0x0000019c4b7be2c4
 	WORD $0x0000
 
 	// TDPBUSD TMM4, TMM3, TMM0
 	LONG $0x5e59e2c4
 	BYTE $0xc3
 
-	// TILELOADDT1 64(SI)(DI*1), TMM5
-	QUAD $0x00403eac4b79e2c4
+	// TILELOADDT1 64(DX)(BX*1), TMM5
+	QUAD $0x00401aac4b79e2c4
 	WORD $0x0000
 
 	// TDPBUSD TMM5, TMM3, TMM1
 	LONG $0x5e51e2c4
 	BYTE $0xcb
 
-	// TILELOADDT1 128(SI)(DI*1), TMM6
-	QUAD $0x00803eb44b79e2c4
+	// TILELOADDT1 128(DX)(BX*1), TMM6
+	QUAD $0x00801ab44b79e2c4
 	WORD $0x0000
 
 	// TDPBUSD TMM6, TMM3, TMM2
 	LONG $0x5e49e2c4
 	BYTE $0xd3
-	ADDQ $0x40, DX
-	ADDQ R8, SI
-	DECQ R9
+
+stepped:
+	ADDQ $0x40, CX
+	MOVQ BX, DI
+	SHLQ $0x04, DI
+	ADDQ DI, DX
+	DECQ SI
 	JNZ  loop
+	JMP  tile
 
-done:
-	// TILESTORED TMM0, (AX)(CX*1)
-	QUAD $0x000008844b7ae2c4
+last:
+	// TILESTORED TMM0, (R8)(DI*1)
+	QUAD $0x000038844b7ac2c4
 	WORD $0x0000
 
-	// TILESTORED TMM1, 64(AX)(CX*1)
-	QUAD $0x0040088c4b7ae2c4
+	// TILESTORED TMM1, 64(R8)(DI*1)
+	QUAD $0x0040388c4b7ac2c4
 	WORD $0x0000
 
-	// TILESTORED TMM2, 128(AX)(CX*1)
-	QUAD $0x008008944b7ae2c4
+	// TILESTORED TMM2, 128(R8)(DI*1)
+	QUAD $0x008038944b7ac2c4
 	WORD $0x0000
-	MOVQ next+128(FP), AX
-	DECQ beside+136(FP)
-	JNZ  next
-	MOVQ 80(AX), CX
-	MOVQ CX, beside+136(FP)
-	ADDQ $0x28, AX
+	JMP  end
+
+empty:
+	MOVQ $0x00000001, SI
+	JMP  stepped
+
+end:
+	// TILERELEASE
+	LONG $0x4978e2c4
+	BYTE $0xc0
+	VZEROUPPER
+	RET
+
+// func gemmAMXS8_2x1(config *[64]byte, tiles int, rows int, steps int, a *float32, aRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int, next *[12]int, beside int, zero int32, colSums *int32, colScale *float32)
+// Requires: AVX, CMOV
+TEXT ·gemmAMXS8_2x1(SB), NOSPLIT, $0-168
+	MOVQ config+0(FP), AX
+
+	// LDTILECFG (AX)
+	QUAD  $0x000020844978e2c4
+	WORD  $0x0000
+	SHLQ  $0x02, aRow+40(FP)
+	SHLQ  $0x02, bRow+56(FP)
+	SHLQ  $0x02, cRow+72(FP)
+	SHLQ  $0x02, resRow+112(FP)
+	MOVQ  a+32(FP), CX
+	MOVQ  aRow+40(FP), AX
+	MOVQ  rows+16(FP), DX
+	SHRQ  $0x01, DX
+	IMULQ AX, DX
+	ADDQ  CX, DX
+	MOVQ  b+48(FP), BX
+	MOVQ  bRow+56(FP), SI
+	MOVQ  steps+24(FP), DI
+	JMP   first
+
+tile:
+	MOVQ  c+64(FP), R9
+	MOVQ  cRow+72(FP), R8
+	MOVQ  rows+16(FP), R10
+	SHRQ  $0x01, R10
+	IMULQ R8, R10
+	ADDQ  R9, R10
+	MOVQ  next+128(FP), AX
+	DECQ  beside+136(FP)
+	JNZ   next
+	MOVQ  80(AX), CX
+	MOVQ  CX, beside+136(FP)
+	ADDQ  $0x28, AX
 
 next:
 	MOVQ    (AX), CX
@@ -1897,43 +2659,83 @@ next:
 	MOVQ    32(AX), AX
 	ADDQ    AX, colScale+160(FP)
 	DECQ    tiles+8(FP)
-	JNZ     tile
+	JZ      last
+	MOVQ    a+32(FP), CX
+	MOVQ    aRow+40(FP), AX
+	MOVQ    rows+16(FP), DX
+	SHRQ    $0x01, DX
+	IMULQ   AX, DX
+	ADDQ    CX, DX
+	MOVQ    b+48(FP), BX
+	MOVQ    bRow+56(FP), SI
+	MOVQ    steps+24(FP), DI
+	TESTQ   DI, DI
+	JZ      apart
+	TESTQ   $0x00000001, flags+120(FP)
+	JNZ     apart
 
-	// TILERELEASE
-	LONG $0x4978e2c4
-	BYTE $0xc0
-	VZEROUPPER
-	RET
-
-// func gemmAMXS8_2x1(config *[64]byte, tiles int, rows int, steps int, a *float32, aRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int, next *[12]int, beside int, zero int32, colSums *int32, colScale *float32)
-// Requires: AVX, CMOV
-TEXT ·gemmAMXS8_2x1(SB), NOSPLIT, $0-168
-	MOVQ config+0(FP), AX
-
-	// LDTILECFG (AX)
-	QUAD $0x000020844978e2c4
+	// TILELOADDT1 (BX)(SI*1), TMM4
+	QUAD $0x000033a44b79e2c4
 	WORD $0x0000
-	SHLQ $0x02, aRow+40(FP)
-	SHLQ $0x02, bRow+56(FP)
-	SHLQ $0x02, cRow+72(FP)
-	SHLQ $0x02, resRow+112(FP)
 
-tile:
-	MOVQ  c+64(FP), AX
-	MOVQ  cRow+72(FP), CX
-	MOVQ  rows+16(FP), DX
-	SHRQ  $0x01, DX
-	IMULQ CX, DX
-	ADDQ  AX, DX
+	// TILELOADD (CX)(AX*1), TMM2
+	QUAD $0x000001944b7be2c4
+	WORD $0x0000
+
+	// TILESTORED TMM0, (R9)(R8*1)
+	QUAD $0x000001844b7a82c4
+	WORD $0x0000
+
+	// TILEZERO TMM0
+	LONG $0x497be2c4
+	BYTE $0xc0
+
+	// TDPBUSD TMM4, TMM2, TMM0
+	LONG $0x5e59e2c4
+	BYTE $0xc2
+
+	// TILELOADD (DX)(AX*1), TMM3
+	QUAD $0x0000029c4b7be2c4
+	WORD $0x0000
+
+	// TILESTORED TMM1, (R10)(R8*1)
+	QUAD $0x0000028c4b7a82c4
+	WORD $0x0000
+
+	// TILEZERO TMM1
+	LONG $0x497be2c4
+	BYTE $0xc8
+
+	// TDPBUSD TMM4, TMM3, TMM1
+	LONG $0x5e59e2c4
+	BYTE $0xcb
+	JMP  stepped
+
+apart:
+	// TILESTORED TMM0, (R9)(R8*1)
+	QUAD $0x000001844b7a82c4
+	WORD $0x0000
+
+	// TILESTORED TMM1, (R10)(R8*1)
+	QUAD $0x0000028c4b7a82c4
+	WORD $0x0000
+
+first:
 	TESTQ $0x00000001, flags+120(FP)
 	JZ    zero
+	MOVQ  c+64(FP), R9
+	MOVQ  cRow+72(FP), R8
+	MOVQ  rows+16(FP), R10
+	SHRQ  $0x01, R10
+	IMULQ R8, R10
+	ADDQ  R9, R10
 
-	// TILELOADD (AX)(CX*1), TMM0
-	QUAD $0x000008844b7be2c4
+	// TILELOADD (R9)(R8*1), TMM0
+	QUAD $0x000001844b7b82c4
 	WORD $0x0000
 
-	// TILELOADD (DX)(CX*1), TMM1
-	QUAD $0x00000a8c4b7be2c4
+	// TILELOADD (R10)(R8*1), TMM1
+	QUAD $0x0000028c4b7b82c4
 	WORD $0x0000
 	JMP  start
 
@@ -1947,60 +2749,97 @@ zero:
 	BYTE $0xc8
 
 start:
-	MOVQ  a+32(FP), BX
-	MOVQ  aRow+40(FP), SI
-	MOVQ  rows+16(FP), DI
-	SHRQ  $0x01, DI
-	IMULQ SI, DI
-	ADDQ  BX, DI
-	MOVQ  b+48(FP), R8
-	MOVQ  bRow+56(FP), R9
-	MOVQ  R9, R10
-	SHLQ  $0x04, R10
-	MOVQ  steps+24(FP), R11
-	TESTQ R11, R11
-	JZ    done
+	TESTQ DI, DI
+	JZ    empty
 
 loop:
-	// TILELOADDT1 (R8)(R9*1), TMM4
-	QUAD $0x000008a44b7982c4
+	// TILELOADDT1 (BX)(SI*1), TMM4
+	QUAD $0x000033a44b79e2c4
 	WORD $0x0000
 
-	// TILELOADD (BX)(SI*1), TMM2
-	QUAD $0x000033944b7be2c4
+	// TILELOADD (CX)(AX*1), TMM2
+	QUAD $0x000001944b7be2c4
 	WORD $0x0000
 
 	// TDPBUSD TMM4, TMM2, TMM0
 	LONG $0x5e59e2c4
 	BYTE $0xc2
 
-	// TILELOADD (DI)(SI*1), TMM3
-	QUAD $0x0000379c4b7be2c4
+	// TILELOADD (DX)(AX*1), TMM3
+	QUAD $0x0000029c4b7be2c4
 	WORD $0x0000
 
 	// TDPBUSD TMM4, TMM3, TMM1
 	LONG $0x5e59e2c4
 	BYTE $0xcb
-	ADDQ $0x40, BX
-	ADDQ $0x40, DI
-	ADDQ R10, R8
-	DECQ R11
+
+stepped:
+	ADDQ $0x40, CX
+	ADDQ $0x40, DX
+	MOVQ SI, R8
+	SHLQ $0x04, R8
+	ADDQ R8, BX
+	DECQ DI
 	JNZ  loop
+	JMP  tile
 
-done:
-	// TILESTORED TMM0, (AX)(CX*1)
-	QUAD $0x000008844b7ae2c4
+last:
+	// TILESTORED TMM0, (R9)(R8*1)
+	QUAD $0x000001844b7a82c4
 	WORD $0x0000
 
-	// TILESTORED TMM1, (DX)(CX*1)
-	QUAD $0x00000a8c4b7ae2c4
+	// TILESTORED TMM1, (R10)(R8*1)
+	QUAD $0x0000028c4b7a82c4
 	WORD $0x0000
-	MOVQ next+128(FP), AX
-	DECQ beside+136(FP)
-	JNZ  next
-	MOVQ 80(AX), CX
-	MOVQ CX, beside+136(FP)
-	ADDQ $0x28, AX
+	JMP  end
+
+empty:
+	MOVQ $0x00000001, DI
+	JMP  stepped
+
+end:
+	// TILERELEASE
+	LONG $0x4978e2c4
+	BYTE $0xc0
+	VZEROUPPER
+	RET
+
+// func gemmAMXS8_2x2(config *[64]byte, tiles int, rows int, steps int, a *float32, aRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int, next *[12]int, beside int, zero int32, colSums *int32, colScale *float32)
+// Requires: AVX, CMOV
+TEXT ·gemmAMXS8_2x2(SB), NOSPLIT, $0-168
+	MOVQ config+0(FP), AX
+
+	// LDTILECFG (AX)
+	QUAD  $0x000020844978e2c4
+	WORD  $0x0000
+	SHLQ  $0x02, aRow+40(FP)
+	SHLQ  $0x02, bRow+56(FP)
+	SHLQ  $0x02, cRow+72(FP)
+	SHLQ  $0x02, resRow+112(FP)
+	MOVQ  a+32(FP), CX
+	MOVQ  aRow+40(FP), AX
+	MOVQ  rows+16(FP), DX
+	SHRQ  $0x01, DX
+	IMULQ AX, DX
+	ADDQ  CX, DX
+	MOVQ  b+48(FP), BX
+	MOVQ  bRow+56(FP), SI
+	MOVQ  steps+24(FP), DI
+	JMP   first
+
+tile:
+	MOVQ  c+64(FP), R9
+	MOVQ  cRow+72(FP), R8
+	MOVQ  rows+16(FP), R10
+	SHRQ  $0x01, R10
+	IMULQ R8, R10
+	ADDQ  R9, R10
+	MOVQ  next+128(FP), AX
+	DECQ  beside+136(FP)
+	JNZ   next
+	MOVQ  80(AX), CX
+	MOVQ  CX, beside+136(FP)
+	ADDQ  $0x28, AX
 
 next:
 	MOVQ    (AX), CX
@@ -2024,51 +2863,127 @@ next:
 	MOVQ    32(AX), AX
 	ADDQ    AX, colScale+160(FP)
 	DECQ    tiles+8(FP)
-	JNZ     tile
+	JZ      last
+	MOVQ    a+32(FP), CX
+	MOVQ    aRow+40(FP), AX
+	MOVQ    rows+16(FP), DX
+	SHRQ    $0x01, DX
+	IMULQ   AX, DX
+	ADDQ    CX, DX
+	MOVQ    b+48(FP), BX
+	MOVQ    bRow+56(FP), SI
+	MOVQ    steps+24(FP), DI
+	TESTQ   DI, DI
+	JZ      apart
+	TESTQ   $0x00000001, flags+120(FP)
+	JNZ     apart
 
-	// TILERELEASE
-	LONG $0x4978e2c4
-	BYTE $0xc0
-	VZEROUPPER
-	RET
-
-// func gemmAMXS8_2x2(config *[64]byte, tiles int, rows int, steps int, a *float32, aRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int, next *[12]int, beside int, zero int32, colSums *int32, colScale *float32)
-// Requires: AVX, CMOV
-TEXT ·gemmAMXS8_2x2(SB), NOSPLIT, $0-168
-	MOVQ config+0(FP), AX
-
-	// LDTILECFG (AX)
-	QUAD $0x000020844978e2c4
+	// TILELOADDT1 (BX)(SI*1), TMM6
+	QUAD $0x000033b44b79e2c4
 	WORD $0x0000
-	SHLQ $0x02, aRow+40(FP)
-	SHLQ $0x02, bRow+56(FP)
-	SHLQ $0x02, cRow+72(FP)
-	SHLQ $0x02, resRow+112(FP)
 
-tile:
-	MOVQ  c+64(FP), AX
-	MOVQ  cRow+72(FP), CX
-	MOVQ  rows+16(FP), DX
-	SHRQ  $0x01, DX
-	IMULQ CX, DX
-	ADDQ  AX, DX
+	// TILELOADD (CX)(AX*1), TMM4
+	QUAD $0x000001a44b7be2c4
+	WORD $0x0000
+
+	// TILESTORED TMM0, (R9)(R8*1)
+	QUAD $0x000001844b7a82c4
+	WORD $0x0000
+
+	// TILEZERO TMM0
+	LONG $0x497be2c4
+	BYTE $0xc0
+
+	// TDPBUSD TMM6, TMM4, TMM0
+	LONG $0x5e49e2c4
+	BYTE $0xc4
+
+	// TILELOADD (DX)(AX*1), TMM5
+	QUAD $0x000002ac4b7be2c4
+	WORD $0x0000
+
+	// TILESTORED TMM2, (R10)(R8*1)
+	QUAD $0x000002944b7a82c4
+	WORD $0x0000
+
+	// TILEZERO TMM2
+	LONG $0x497be2c4
+	BYTE $0xd0
+
+	// TDPBUSD TMM6, TMM5, TMM2
+	LONG $0x5e49e2c4
+	BYTE $0xd5
+
+	// TILELOADDT1 64(BX)(SI*1), TMM7
+	QUAD $0x004033bc4b79e2c4
+	WORD $0x0000
+
+	// TILESTORED TMM1, 64(R9)(R8*1)
+	QUAD $0x0040018c4b7a82c4
+	WORD $0x0000
+
+	// TILEZERO TMM1
+	LONG $0x497be2c4
+	BYTE $0xc8
+
+	// TDPBUSD TMM7, TMM4, TMM1
+	LONG $0x5e41e2c4
+	BYTE $0xcc
+
+	// TILESTORED TMM3, 64(R10)(R8*1)
+	QUAD $0x0040029c4b7a82c4
+	WORD $0x0000
+
+	// TILEZERO TMM3
+	LONG $0x497be2c4
+	BYTE $0xd8
+
+	// TDPBUSD TMM7, TMM5, TMM3
+	LONG $0x5e41e2c4
+	BYTE $0xdd
+	JMP  stepped
+
+apart:
+	// TILESTORED TMM0, (R9)(R8*1)
+	QUAD $0x000001844b7a82c4
+	WORD $0x0000
+
+	// TILESTORED TMM1, 64(R9)(R8*1)
+	QUAD $0x0040018c4b7a82c4
+	WORD $0x0000
+
+	// TILESTORED TMM2, (R10)(R8*1)
+	QUAD $0x000002944b7a82c4
+	WORD $0x0000
+
+	// TILESTORED TMM3, 64(R10)(R8*1)
+	QUAD $0x0040029c4b7a82c4
+	WORD $0x0000
+
+first:
 	TESTQ $0x00000001, flags+120(FP)
 	JZ    zero
+	MOVQ  c+64(FP), R9
+	MOVQ  cRow+72(FP), R8
+	MOVQ  rows+16(FP), R10
+	SHRQ  $0x01, R10
+	IMULQ R8, R10
+	ADDQ  R9, R10
 
-	// TILELOADD (AX)(CX*1), TMM0
-	QUAD $0x000008844b7be2c4
+	// TILELOADD (R9)(R8*1), TMM0
+	QUAD $0x000001844b7b82c4
 	WORD $0x0000
 
-	// TILELOADD 64(AX)(CX*1), TMM1
-	QUAD $0x0040088c4b7be2c4
+	// TILELOADD 64(R9)(R8*1), TMM1
+	QUAD $0x0040018c4b7b82c4
 	WORD $0x0000
 
-	// TILELOADD (DX)(CX*1), TMM2
-	QUAD $0x00000a944b7be2c4
+	// TILELOADD (R10)(R8*1), TMM2
+	QUAD $0x000002944b7b82c4
 	WORD $0x0000
 
-	// TILELOADD 64(DX)(CX*1), TMM3
-	QUAD $0x00400a9c4b7be2c4
+	// TILELOADD 64(R10)(R8*1), TMM3
+	QUAD $0x0040029c4b7b82c4
 	WORD $0x0000
 	JMP  start
 
@@ -2090,43 +3005,32 @@ zero:
 	BYTE $0xd8
 
 start:
-	MOVQ  a+32(FP), BX
-	MOVQ  aRow+40(FP), SI
-	MOVQ  rows+16(FP), DI
-	SHRQ  $0x01, DI
-	IMULQ SI, DI
-	ADDQ  BX, DI
-	MOVQ  b+48(FP), R8
-	MOVQ  bRow+56(FP), R9
-	MOVQ  R9, R10
-	SHLQ  $0x04, R10
-	MOVQ  steps+24(FP), R11
-	TESTQ R11, R11
-	JZ    done
+	TESTQ DI, DI
+	JZ    empty
 
 loop:
-	// TILELOADDT1 (R8)(R9*1), TMM6
-	QUAD $0x000008b44b7982c4
+	// TILELOADDT1 (BX)(SI*1), TMM6
+	QUAD $0x000033b44b79e2c4
 	WORD $0x0000
 
-	// TILELOADD (BX)(SI*1), TMM4
-	QUAD $0x000033a44b7be2c4
+	// TILELOADD (CX)(AX*1), TMM4
+	QUAD $0x000001a44b7be2c4
 	WORD $0x0000
 
 	// TDPBUSD TMM6, TMM4, TMM0
 	LONG $0x5e49e2c4
 	BYTE $0xc4
 
-	// TILELOADD (DI)(SI*1), TMM5
-	QUAD $0x000037ac4b7be2c4
+	// TILELOADD (DX)(AX*1), TMM5
+	QUAD $0x000002ac4b7be2c4
 	WORD $0x0000
 
 	// TDPBUSD TMM6, TMM5, TMM2
 	LONG $0x5e49e2c4
 	BYTE $0xd5
 
-	// TILELOADDT1 64(R8)(R9*1), TMM7
-	QUAD $0x004008bc4b7982c4
+	// TILELOADDT1 64(BX)(SI*1), TMM7
+	QUAD $0x004033bc4b79e2c4
 	WORD $0x0000
 
 	// TDPBUSD TMM7, TMM4, TMM1
@@ -2136,34 +3040,82 @@ loop:
 	// TDPBUSD TMM7, TMM5, TMM3
 	LONG $0x5e41e2c4
 	BYTE $0xdd
-	ADDQ $0x40, BX
-	ADDQ $0x40, DI
-	ADDQ R10, R8
-	DECQ R11
+
+stepped:
+	ADDQ $0x40, CX
+	ADDQ $0x40, DX
+	MOVQ SI, R8
+	SHLQ $0x04, R8
+	ADDQ R8, BX
+	DECQ DI
 	JNZ  loop
+	JMP  tile
 
-done:
-	// TILESTORED TMM0, (AX)(CX*1)
-	QUAD $0x000008844b7ae2c4
+last:
+	// TILESTORED TMM0, (R9)(R8*1)
+	QUAD $0x000001844b7a82c4
 	WORD $0x0000
 
-	// TILESTORED TMM1, 64(AX)(CX*1)
-	QUAD $0x0040088c4b7ae2c4
+	// TILESTORED TMM1, 64(R9)(R8*1)
+	QUAD $0x0040018c4b7a82c4
 	WORD $0x0000
 
-	// TILESTORED TMM2, (DX)(CX*1)
-	QUAD $0x00000a944b7ae2c4
+	// TILESTORED TMM2, (R10)(R8*1)
+	QUAD $0x000002944b7a82c4
 	WORD $0x0000
 
-	// TILESTORED TMM3, 64(DX)(CX*1)
-	QUAD $0x00400a9c4b7ae2c4
+	// TILESTORED TMM3, 64(R10)(R8*1)
+	QUAD $0x0040029c4b7a82c4
 	WORD $0x0000
-	MOVQ next+128(FP), AX
-	DECQ beside+136(FP)
-	JNZ  next
-	MOVQ 80(AX), CX
-	MOVQ CX, beside+136(FP)
-	ADDQ $0x28, AX
+	JMP  end
+
+empty:
+	MOVQ $0x00000001, DI
+	JMP  stepped
+
+end:
+	// TILERELEASE
+	LONG $0x4978e2c4
+	BYTE $0xc0
+	VZEROUPPER
+	RET
+
+// func gemmAMXS8_2x3(config *[64]byte, tiles int, rows int, steps int, a *float32, aRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int, next *[12]int, beside int, zero int32, colSums *int32, colScale *float32)
+// Requires: AVX, CMOV
+TEXT ·gemmAMXS8_2x3(SB), NOSPLIT, $0-168
+	MOVQ config+0(FP), AX
+
+	// LDTILECFG (AX)
+	QUAD  $0x000020844978e2c4
+	WORD  $0x0000
+	SHLQ  $0x02, aRow+40(FP)
+	SHLQ  $0x02, bRow+56(FP)
+	SHLQ  $0x02, cRow+72(FP)
+	SHLQ  $0x02, resRow+112(FP)
+	MOVQ  a+32(FP), CX
+	MOVQ  aRow+40(FP), AX
+	MOVQ  rows+16(FP), DX
+	SHRQ  $0x01, DX
+	IMULQ AX, DX
+	ADDQ  CX, DX
+	MOVQ  b+48(FP), BX
+	MOVQ  bRow+56(FP), SI
+	MOVQ  steps+24(FP), DI
+	JMP   first
+
+tile:
+	MOVQ  c+64(FP), R9
+	MOVQ  cRow+72(FP), R8
+	MOVQ  rows+16(FP), R10
+	SHRQ  $0x01, R10
+	IMULQ R8, R10
+	ADDQ  R9, R10
+	MOVQ  next+128(FP), AX
+	DECQ  beside+136(FP)
+	JNZ   next
+	MOVQ  80(AX), CX
+	MOVQ  CX, beside+136(FP)
+	ADDQ  $0x28, AX
 
 next:
 	MOVQ    (AX), CX
@@ -2187,59 +3139,179 @@ next:
 	MOVQ    32(AX), AX
 	ADDQ    AX, colScale+160(FP)
 	DECQ    tiles+8(FP)
-	JNZ     tile
+	JZ      last
+	MOVQ    a+32(FP), CX
+	MOVQ    aRow+40(FP), AX
+	MOVQ    rows+16(FP), DX
+	SHRQ    $0x01, DX
+	IMULQ   AX, DX
+	ADDQ    CX, DX
+	MOVQ    b+48(FP), BX
+	MOVQ    bRow+56(FP), SI
+	MOVQ    steps+24(FP), DI
+	TESTQ   DI, DI
+	JZ      apart
+	TESTQ   $0x00000001, flags+120(FP)
+	JNZ     apart
 
-	// TILERELEASE
-	LONG $0x4978e2c4
-	BYTE $0xc0
-	VZEROUPPER
-	RET
-
-// func gemmAMXS8_2x3(config *[64]byte, tiles int, rows int, steps int, a *float32, aRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int, next *[12]int, beside int, zero int32, colSums *int32, colScale *float32)
-// Requires: AVX, CMOV
-TEXT ·gemmAMXS8_2x3(SB), NOSPLIT, $0-168
-	MOVQ config+0(FP), AX
-
-	// LDTILECFG (AX)
-	QUAD $0x000020844978e2c4
+	// TILELOADDT1 (BX)(SI*1), TMM7
+	QUAD $0x000033bc4b79e2c4
 	WORD $0x0000
-	SHLQ $0x02, aRow+40(FP)
-	SHLQ $0x02, bRow+56(FP)
-	SHLQ $0x02, cRow+72(FP)
-	SHLQ $0x02, resRow+112(FP)
 
-tile:
-	MOVQ  c+64(FP), AX
-	MOVQ  cRow+72(FP), CX
-	MOVQ  rows+16(FP), DX
-	SHRQ  $0x01, DX
-	IMULQ CX, DX
-	ADDQ  AX, DX
+	// TILELOADD (CX)(AX*1), TMM6
+	QUAD $0x000001b44b7be2c4
+	WORD $0x0000
+
+	// TILESTORED TMM0, (R9)(R8*1)
+	QUAD $0x000001844b7a82c4
+	WORD $0x0000
+
+	// TILEZERO TMM0
+	LONG $0x497be2c4
+	BYTE $0xc0
+
+	// TDPBUSD TMM7, TMM6, TMM0
+	LONG $0x5e41e2c4
+	BYTE $0xc6
+
+	// TILELOADD (DX)(AX*1), TMM6
+	QUAD $0x000002b44b7be2c4
+	WORD $0x0000
+
+	// TILESTORED TMM3, (R10)(R8*1)
+	QUAD $0x0000029c4b7a82c4
+	WORD $0x0000
+
+	// TILEZERO TMM3
+	LONG $0x497be2c4
+	BYTE $0xd8
+
+	// TDPBUSD TMM7, TMM6, TMM3
+	LONG $0x5e41e2c4
+	BYTE $0xde
+
+	// TILELOADDT1 64(BX)(SI*1), TMM7
+	QUAD $0x004033bc4b79e2c4
+	WORD $0x0000
+
+	// TILESTORED TMM4, 64(R10)(R8*1)
+	QUAD $0x004002a44b7a82c4
+	WORD $0x0000
+
+	// TILEZERO TMM4
+	LONG $0x497be2c4
+	BYTE $0xe0
+
+	// TDPBUSD TMM7, TMM6, TMM4
+	LONG $0x5e41e2c4
+	BYTE $0xe6
+
+	// TILELOADD (CX)(AX*1), TMM6
+	QUAD $0x000001b44b7be2c4
+	WORD $0x0000
+
+	// TILESTORED TMM1, 64(R9)(R8*1)
+	QUAD $0x0040018c4b7a82c4
+	WORD $0x0000
+
+	// TILEZERO TMM1
+	LONG $0x497be2c4
+	BYTE $0xc8
+
+	// TDPBUSD TMM7, TMM6, TMM1
+	LONG $0x5e41e2c4
+	BYTE $0xce
+
+	// TILELOADDT1 128(BX)(SI*1), TMM7
+	QUAD $0x008033bc4b79e2c4
+	WORD $0x0000
+
+	// TILESTORED TMM2, 128(R9)(R8*1)
+	QUAD $0x008001944b7a82c4
+	WORD $0x0000
+
+	// TILEZERO TMM2
+	LONG $0x497be2c4
+	BYTE $0xd0
+
+	// TDPBUSD TMM7, TMM6, TMM2
+	LONG $0x5e41e2c4
+	BYTE $0xd6
+
+	// TILELOADD (DX)(AX*1), TMM6
+	QUAD $0x000002b44b7be2c4
+	WORD $0x0000
+
+	// TILESTORED TMM5, 128(R10)(R8*1)
+	QUAD $0x008002ac4b7a82c4
+	WORD $0x0000
+
+	// TILEZERO TMM5
+	LONG $0x497be2c4
+	BYTE $0xe8
+
+	// TDPBUSD TMM7, TMM6, TMM5
+	LONG $0x5e41e2c4
+	BYTE $0xee
+	JMP  stepped
+
+apart:
+	// TILESTORED TMM0, (R9)(R8*1)
+	QUAD $0x000001844b7a82c4
+	WORD $0x0000
+
+	// TILESTORED TMM1, 64(R9)(R8*1)
+	QUAD $0x0040018c4b7a82c4
+	WORD $0x0000
+
+	// TILESTORED TMM2, 128(R9)(R8*1)
+	QUAD $0x008001944b7a82c4
+	WORD $0x0000
+
+	// TILESTORED TMM3, (R10)(R8*1)
+	QUAD $0x0000029c4b7a82c4
+	WORD $0x0000
+
+	// TILESTORED TMM4, 64(R10)(R8*1)
+	QUAD $0x004002a44b7a82c4
+	WORD $0x0000
+
+	// TILESTORED TMM5, 128(R10)(R8*1)
+	QUAD $0x008002ac4b7a82c4
+	WORD $0x0000
+
+first:
 	TESTQ $0x00000001, flags+120(FP)
 	JZ    zero
+	MOVQ  c+64(FP), R9
+	MOVQ  cRow+72(FP), R8
+	MOVQ  rows+16(FP), R10
+	SHRQ  $0x01, R10
+	IMULQ R8, R10
+	ADDQ  R9, R10
 
-	// TILELOADD (AX)(CX*1), TMM0
-	QUAD $0x000008844b7be2c4
+	// TILELOADD (R9)(R8*1), TMM0
+	QUAD $0x000001844b7b82c4
 	WORD $0x0000
 
-	// TILELOADD 64(AX)(CX*1), TMM1
-	QUAD $0x0040088c4b7be2c4
+	// TILELOADD 64(R9)(R8*1), TMM1
+	QUAD $0x0040018c4b7b82c4
 	WORD $0x0000
 
-	// TILELOADD 128(AX)(CX*1), TMM2
-	QUAD $0x008008944b7be2c4
+	// TILELOADD 128(R9)(R8*1), TMM2
+	QUAD $0x008001944b7b82c4
 	WORD $0x0000
 
-	// TILELOADD (DX)(CX*1), TMM3
-	QUAD $0x00000a9c4b7be2c4
+	// TILELOADD (R10)(R8*1), TMM3
+	QUAD $0x0000029c4b7b82c4
 	WORD $0x0000
 
-	// TILELOADD 64(DX)(CX*1), TMM4
-	QUAD $0x00400aa44b7be2c4
+	// TILELOADD 64(R10)(R8*1), TMM4
+	QUAD $0x004002a44b7b82c4
 	WORD $0x0000
 
-	// TILELOADD 128(DX)(CX*1), TMM5
-	QUAD $0x00800aac4b7be2c4
+	// TILELOADD 128(R10)(R8*1), TMM5
+	QUAD $0x008002ac4b7b82c4
 	WORD $0x0000
 	JMP  start
 
@@ -2269,133 +3341,103 @@ zero:
 	BYTE $0xe8
 
 start:
-	MOVQ  a+32(FP), BX
-	MOVQ  aRow+40(FP), SI
-	MOVQ  rows+16(FP), DI
-	SHRQ  $0x01, DI
-	IMULQ SI, DI
-	ADDQ  BX, DI
-	MOVQ  b+48(FP), R8
-	MOVQ  bRow+56(FP), R9
-	MOVQ  R9, R10
-	SHLQ  $0x04, R10
-	MOVQ  steps+24(FP), R11
-	TESTQ R11, R11
-	JZ    done
+	TESTQ DI, DI
+	JZ    empty
 
 loop:
-	// TILELOADDT1 (R8)(R9*1), TMM7
-	QUAD $0x000008bc4b7982c4
+	// TILELOADDT1 (BX)(SI*1), TMM7
+	QUAD $0x000033bc4b79e2c4
 	WORD $0x0000
 
-	// TILELOADD (BX)(SI*1), TMM6
-	QUAD $0x000033b44b7be2c4
+	// TILELOADD (CX)(AX*1), TMM6
+	QUAD $0x000001b44b7be2c4
 	WORD $0x0000
 
 	// TDPBUSD TMM7, TMM6, TMM0
 	LONG $0x5e41e2c4
 	BYTE $0xc6
 
-	// TILELOADD (DI)(SI*1), TMM6
-	QUAD $0x000037b44b7be2c4
+	// TILELOADD (DX)(AX*1), TMM6
+	QUAD $0x000002b44b7be2c4
 	WORD $0x0000
 
 	// TDPBUSD TMM7, TMM6, TMM3
 	LONG $0x5e41e2c4
 	BYTE $0xde
 
-	// TILELOADDT1 64(R8)(R9*1), TMM7
-	QUAD $0x004008bc4b7982c4
+	// TILELOADDT1 64(BX)(SI*1), TMM7
+	QUAD $0x004033bc4b79e2c4
 	WORD $0x0000
 
 	// TDPBUSD TMM7, TMM6, TMM4
 	LONG $0x5e41e2c4
 	BYTE $0xe6
 
-	// TILELOADD (BX)(SI*1), TMM6
-	QUAD $0x000033b44b7be2c4
+	// TILELOADD (CX)(AX*1), TMM6
+	QUAD $0x000001b44b7be2c4
 	WORD $0x0000
 
 	// TDPBUSD TMM7, TMM6, TMM1
 	LONG $0x5e41e2c4
 	BYTE $0xce
 
-	// TILELOADDT1 128(R8)(R9*1), TMM7
-	QUAD $0x008008bc4b7982c4
+	// TILELOADDT1 128(BX)(SI*1), TMM7
+	QUAD $0x008033bc4b79e2c4
 	WORD $0x0000
 
 	// TDPBUSD TMM7, TMM6, TMM2
 	LONG $0x5e41e2c4
 	BYTE $0xd6
 
-	// TILELOADD (DI)(SI*1), TMM6
-	QUAD $0x000037b44b7be2c4
+	// TILELOADD (DX)(AX*1), TMM6
+	QUAD $0x000002b44b7be2c4
 	WORD $0x0000
 
 	// TDPBUSD TMM7, TMM6, TMM5
 	LONG $0x5e41e2c4
 	BYTE $0xee
-	ADDQ $0x40, BX
-	ADDQ $0x40, DI
-	ADDQ R10, R8
-	DECQ R11
+
+stepped:
+	ADDQ $0x40, CX
+	ADDQ $0x40, DX
+	MOVQ SI, R8
+	SHLQ $0x04, R8
+	ADDQ R8, BX
+	DECQ DI
 	JNZ  loop
+	JMP  tile
 
-done:
-	// TILESTORED TMM0, (AX)(CX*1)
-	QUAD $0x000008844b7ae2c4
+last:
+	// TILESTORED TMM0, (R9)(R8*1)
+	QUAD $0x000001844b7a82c4
 	WORD $0x0000
 
-	// TILESTORED TMM1, 64(AX)(CX*1)
-	QUAD $0x0040088c4b7ae2c4
+	// TILESTORED TMM1, 64(R9)(R8*1)
+	QUAD $0x0040018c4b7a82c4
 	WORD $0x0000
 
-	// TILESTORED TMM2, 128(AX)(CX*1)
-	QUAD $0x008008944b7ae2c4
+	// TILESTORED TMM2, 128(R9)(R8*1)
+	QUAD $0x008001944b7a82c4
 	WORD $0x0000
 
-	// TILESTORED TMM3, (DX)(CX*1)
-	QUAD $0x00000a9c4b7ae2c4
+	// TILESTORED TMM3, (R10)(R8*1)
+	QUAD $0x0000029c4b7a82c4
 	WORD $0x0000
 
-	// TILESTORED TMM4, 64(DX)(CX*1)
-	QUAD $0x00400aa44b7ae2c4
+	// TILESTORED TMM4, 64(R10)(R8*1)
+	QUAD $0x004002a44b7a82c4
 	WORD $0x0000
 
-	// TILESTORED TMM5, 128(DX)(CX*1)
-	QUAD $0x00800aac4b7ae2c4
+	// TILESTORED TMM5, 128(R10)(R8*1)
+	QUAD $0x008002ac4b7a82c4
 	WORD $0x0000
-	MOVQ next+128(FP), AX
-	DECQ beside+136(FP)
-	JNZ  next
-	MOVQ 80(AX), CX
-	MOVQ CX, beside+136(FP)
-	ADDQ $0x28, AX
+	JMP  end
 
-next:
-	MOVQ    (AX), CX
-	ADDQ    CX, a+32(FP)
-	MOVQ    8(AX), CX
-	ADDQ    CX, b+48(FP)
-	MOVQ    16(AX), CX
-	ADDQ    CX, c+64(FP)
-	MOVQ    24(AX), CX
-	MOVQ    res+104(FP), DX
-	TESTQ   DX, DX
-	CMOVQEQ DX, CX
-	ADDQ    CX, res+104(FP)
-	MOVQ    32(AX), CX
-	MOVQ    bias+96(FP), DX
-	TESTQ   DX, DX
-	CMOVQEQ DX, CX
-	ADDQ    CX, bias+96(FP)
-	MOVQ    32(AX), CX
-	ADDQ    CX, colSums+152(FP)
-	MOVQ    32(AX), AX
-	ADDQ    AX, colScale+160(FP)
-	DECQ    tiles+8(FP)
-	JNZ     tile
+empty:
+	MOVQ $0x00000001, DI
+	JMP  stepped
 
+end:
 	// TILERELEASE
 	LONG $0x4978e2c4
 	BYTE $0xc0
@@ -2427,17 +3469,119 @@ unclamped:
 	BZHIL  AX, SI, SI
 	KMOVW  SI, K1
 	XORQ   AX, AX
+	MOVQ   a+32(FP), DI
+	MOVQ   aRow+40(FP), SI
+	MOVQ   b+48(FP), R8
+	MOVQ   bRow+56(FP), R9
+	MOVQ   steps+24(FP), R10
+	JMP    first
 
 tile:
-	CMPQ  tiles+8(FP), $0x00
-	JE    done
-	MOVQ  c+64(FP), SI
-	MOVQ  cRow+72(FP), DI
+	CMPQ      tiles+8(FP), $0x00
+	JE        end
+	LEAQ      63(SP), CX
+	ANDQ      $-64, CX
+	MOVQ      c+64(FP), DX
+	MOVQ      res+104(FP), BX
+	MOVQ      rows+16(FP), AX
+	MOVQ      bias+96(FP), R10
+	TESTQ     R10, R10
+	JZ        nobias
+	VMOVUPS.Z (R10), K1, Z0
+
+nobias:
+	MOVQ      colSums+152(FP), R10
+	TESTQ     R10, R10
+	JZ        nocolSums
+	VMOVUPS.Z (R10), K1, Z1
+
+nocolSums:
+	MOVQ      colScale+160(FP), R10
+	TESTQ     R10, R10
+	JZ        nocolScale
+	VMOVUPS.Z (R10), K1, Z2
+
+nocolScale:
+	VBROADCASTSS zero+144(FP), Z4
+	VBROADCASTSS alpha+88(FP), Z5
+	VPMULLD      Z4, Z1, Z1
+	VMULPS       Z5, Z2, Z2
+	MOVQ         CX, R12
+	MOVQ         $0x00000040, R11
+	MOVQ         next+128(FP), R10
+	DECQ         beside+136(FP)
+	JNZ          next
+	MOVQ         80(R10), R13
+	MOVQ         R13, beside+136(FP)
+	ADDQ         $0x28, R10
+
+next:
+	MOVQ    (R10), R13
+	ADDQ    R13, a+32(FP)
+	MOVQ    8(R10), R13
+	ADDQ    R13, b+48(FP)
+	MOVQ    16(R10), R13
+	ADDQ    R13, c+64(FP)
+	MOVQ    24(R10), R13
+	MOVQ    res+104(FP), R14
+	TESTQ   R14, R14
+	CMOVQEQ R14, R13
+	ADDQ    R13, res+104(FP)
+	MOVQ    32(R10), R13
+	MOVQ    bias+96(FP), R14
+	TESTQ   R14, R14
+	CMOVQEQ R14, R13
+	ADDQ    R13, bias+96(FP)
+	MOVQ    32(R10), R13
+	ADDQ    R13, colSums+152(FP)
+	MOVQ    32(R10), R10
+	ADDQ    R10, colScale+160(FP)
+	DECQ    tiles+8(FP)
+	JZ      last
+	MOVQ    a+32(FP), DI
+	MOVQ    aRow+40(FP), SI
+	MOVQ    b+48(FP), R8
+	MOVQ    bRow+56(FP), R9
+	MOVQ    steps+24(FP), R10
+	TESTQ   R10, R10
+	JZ      apart
+	TESTQ   $0x00000001, flags+120(FP)
+	JNZ     apart
+
+	// TILELOADDT1 (R8)(R9*1), TMM2
+	QUAD $0x000008944b7982c4
+	WORD $0x0000
+
+	// TILELOADD (DI)(SI*1), TMM1
+	QUAD $0x0000378c4b7be2c4
+	WORD $0x0000
+
+	// TILESTORED TMM0, (R12)(R11*1)
+	QUAD $0x00001c844b7a82c4
+	WORD $0x0000
+
+	// TILEZERO TMM0
+	LONG $0x497be2c4
+	BYTE $0xc0
+
+	// TDPBUSD TMM2, TMM1, TMM0
+	LONG $0x5e69e2c4
+	BYTE $0xc1
+	JMP  stepped
+
+apart:
+	// TILESTORED TMM0, (R12)(R11*1)
+	QUAD $0x00001c844b7a82c4
+	WORD $0x0000
+
+first:
 	TESTQ $0x00000001, flags+120(FP)
 	JZ    zero
+	MOVQ  c+64(FP), R12
+	MOVQ  cRow+72(FP), R11
 
-	// TILELOADD (SI)(DI*1), TMM0
-	QUAD $0x00003e844b7be2c4
+	// TILELOADD (R12)(R11*1), TMM0
+	QUAD $0x00001c844b7b82c4
 	WORD $0x0000
 	JMP  start
 
@@ -2447,32 +3591,31 @@ zero:
 	BYTE $0xc0
 
 start:
-	MOVQ  a+32(FP), SI
-	MOVQ  aRow+40(FP), DI
-	MOVQ  b+48(FP), R8
-	MOVQ  bRow+56(FP), R9
-	MOVQ  R9, R10
-	SHLQ  $0x04, R10
-	MOVQ  steps+24(FP), R11
-	TESTQ R11, R11
-	JZ    done
+	TESTQ R10, R10
+	JZ    empty
 
 loop:
 	// TILELOADDT1 (R8)(R9*1), TMM2
 	QUAD $0x000008944b7982c4
 	WORD $0x0000
 
-	// TILELOADD (SI)(DI*1), TMM1
-	QUAD $0x00003e8c4b7be2c4
+	// TILELOADD (DI)(SI*1), TMM1
+	QUAD $0x0000378c4b7be2c4
 	WORD $0x0000
 
 	// TDPBUSD TMM2, TMM1, TMM0
 	LONG $0x5e69e2c4
 	BYTE $0xc1
-	ADDQ $0x40, SI
-	ADDQ R10, R8
-	MOVQ next+128(FP), R12
-	MOVQ 88(R12), R12
+
+stepped:
+	ADDQ    $0x40, DI
+	MOVQ    R9, R11
+	SHLQ    $0x04, R11
+	ADDQ    R11, R8
+	MOVQ    next+128(FP), R11
+	MOVQ    88(R11), R11
+	CMPQ    R10, $0x01
+	CMOVQEQ rows+16(FP), R11
 
 step:
 	TESTQ     AX, AX
@@ -2494,101 +3637,22 @@ stepUnadded:
 	ADDQ    $0x00000040, CX
 	ADDQ    cRow+72(FP), DX
 	DECQ    AX
-	DECQ    R12
+	DECQ    R11
 	JNZ     step
 
 stepNone:
-	DECQ R11
+	DECQ R10
 	JNZ  loop
+	JMP  tile
 
-done:
-rest:
-	TESTQ     AX, AX
-	JZ        restNone
-	VMOVUPS   (CX), Z4
-	VPSUBD    Z1, Z4, Z4
-	VCVTDQ2PS Z4, Z4
-	VMULPS    Z2, Z4, Z4
-	VADDPS    Z0, Z4, Z4
-	VMAXPS    Z4, Z3, Z4
-	TESTQ     BX, BX
-	JZ        restUnadded
-	VMOVUPS.Z (BX), K1, Z5
-	VADDPS    Z5, Z4, Z4
-	ADDQ      resRow+112(FP), BX
-
-restUnadded:
-	VMOVUPS Z4, K1, (DX)
-	ADDQ    $0x00000040, CX
-	ADDQ    cRow+72(FP), DX
-	DECQ    AX
-	JMP     rest
-
-restNone:
-	CMPQ      tiles+8(FP), $0x00
-	JE        end
-	LEAQ      63(SP), CX
-	ANDQ      $-64, CX
-	MOVQ      c+64(FP), DX
-	MOVQ      res+104(FP), BX
-	MOVQ      rows+16(FP), AX
-	MOVQ      bias+96(FP), SI
-	TESTQ     SI, SI
-	JZ        nobias
-	VMOVUPS.Z (SI), K1, Z0
-
-nobias:
-	MOVQ      colSums+152(FP), SI
-	TESTQ     SI, SI
-	JZ        nocolSums
-	VMOVUPS.Z (SI), K1, Z1
-
-nocolSums:
-	MOVQ      colScale+160(FP), SI
-	TESTQ     SI, SI
-	JZ        nocolScale
-	VMOVUPS.Z (SI), K1, Z2
-
-nocolScale:
-	VBROADCASTSS zero+144(FP), Z4
-	VBROADCASTSS alpha+88(FP), Z5
-	VPMULLD      Z4, Z1, Z1
-	VMULPS       Z5, Z2, Z2
-	MOVQ         $0x00000040, SI
-
-	// TILESTORED TMM0, (CX)(SI*1)
-	QUAD $0x000031844b7ae2c4
+last:
+	// TILESTORED TMM0, (R12)(R11*1)
+	QUAD $0x00001c844b7a82c4
 	WORD $0x0000
-	MOVQ next+128(FP), SI
-	DECQ beside+136(FP)
-	JNZ  next
-	MOVQ 80(SI), DI
-	MOVQ DI, beside+136(FP)
-	ADDQ $0x28, SI
 
-next:
-	MOVQ    (SI), DI
-	ADDQ    DI, a+32(FP)
-	MOVQ    8(SI), DI
-	ADDQ    DI, b+48(FP)
-	MOVQ    16(SI), DI
-	ADDQ    DI, c+64(FP)
-	MOVQ    24(SI), DI
-	MOVQ    res+104(FP), R8
-	TESTQ   R8, R8
-	CMOVQEQ R8, DI
-	ADDQ    DI, res+104(FP)
-	MOVQ    32(SI), DI
-	MOVQ    bias+96(FP), R8
-	TESTQ   R8, R8
-	CMOVQEQ R8, DI
-	ADDQ    DI, bias+96(FP)
-	MOVQ    32(SI), DI
-	ADDQ    DI, colSums+152(FP)
-	MOVQ    32(SI), SI
-	ADDQ    SI, colScale+160(FP)
-	DECQ    tiles+8(FP)
-	JMP     tile
+empty:
+	MOVQ $0x00000001, R10
+	JMP  stepped
 
 end:
 	// TILERELEASE
@@ -2623,21 +3687,148 @@ unclamped:
 	BZHIL  AX, SI, SI
 	KMOVW  SI, K1
 	XORQ   AX, AX
+	MOVQ   a+32(FP), DI
+	MOVQ   aRow+40(FP), SI
+	MOVQ   b+48(FP), R8
+	MOVQ   bRow+56(FP), R9
+	MOVQ   steps+24(FP), R10
+	JMP    first
 
 tile:
-	CMPQ  tiles+8(FP), $0x00
-	JE    done
-	MOVQ  c+64(FP), SI
-	MOVQ  cRow+72(FP), DI
-	TESTQ $0x00000001, flags+120(FP)
-	JZ    zero
+	CMPQ      tiles+8(FP), $0x00
+	JE        end
+	LEAQ      63(SP), CX
+	ANDQ      $-64, CX
+	MOVQ      c+64(FP), DX
+	MOVQ      res+104(FP), BX
+	MOVQ      rows+16(FP), AX
+	MOVQ      bias+96(FP), R10
+	TESTQ     R10, R10
+	JZ        nobias
+	VMOVUPS   (R10), Z0
+	VMOVUPS.Z 64(R10), K1, Z1
 
-	// TILELOADD (SI)(DI*1), TMM0
-	QUAD $0x00003e844b7be2c4
+nobias:
+	MOVQ      colSums+152(FP), R10
+	TESTQ     R10, R10
+	JZ        nocolSums
+	VMOVUPS   (R10), Z2
+	VMOVUPS.Z 64(R10), K1, Z3
+
+nocolSums:
+	MOVQ      colScale+160(FP), R10
+	TESTQ     R10, R10
+	JZ        nocolScale
+	VMOVUPS   (R10), Z4
+	VMOVUPS.Z 64(R10), K1, Z5
+
+nocolScale:
+	VBROADCASTSS zero+144(FP), Z7
+	VBROADCASTSS alpha+88(FP), Z8
+	VPMULLD      Z7, Z2, Z2
+	VMULPS       Z8, Z4, Z4
+	VPMULLD      Z7, Z3, Z3
+	VMULPS       Z8, Z5, Z5
+	MOVQ         CX, R12
+	MOVQ         $0x00000080, R11
+	MOVQ         next+128(FP), R10
+	DECQ         beside+136(FP)
+	JNZ          next
+	MOVQ         80(R10), R13
+	MOVQ         R13, beside+136(FP)
+	ADDQ         $0x28, R10
+
+next:
+	MOVQ    (R10), R13
+	ADDQ    R13, a+32(FP)
+	MOVQ    8(R10), R13
+	ADDQ    R13, b+48(FP)
+	MOVQ    16(R10), R13
+	ADDQ    R13, c+64(FP)
+	MOVQ    24(R10), R13
+	MOVQ    res+104(FP), R14
+	TESTQ   R14, R14
+	CMOVQEQ R14, R13
+	ADDQ    R13, res+104(FP)
+	MOVQ    32(R10), R13
+	MOVQ    bias+96(FP), R14
+	TESTQ   R14, R14
+	CMOVQEQ R14, R13
+	ADDQ    R13, bias+96(FP)
+	MOVQ    32(R10), R13
+	ADDQ    R13, colSums+152(FP)
+	MOVQ    32(R10), R10
+	ADDQ    R10, colScale+160(FP)
+	DECQ    tiles+8(FP)
+	JZ      last
+	MOVQ    a+32(FP), DI
+	MOVQ    aRow+40(FP), SI
+	MOVQ    b+48(FP), R8
+	MOVQ    bRow+56(FP), R9
+	MOVQ    steps+24(FP), R10
+	TESTQ   R10, R10
+	JZ      apart
+	TESTQ   $0x00000001, flags+120(FP)
+	JNZ     apart
+
+	// TILELOADDT1 (R8)(R9*1), TMM3
+	QUAD $0x0000089c4b7982c4
 	WORD $0x0000
 
-	// TILELOADD 64(SI)(DI*1), TMM1
-	QUAD $0x00403e8c4b7be2c4
+	// TILELOADD (DI)(SI*1), TMM2
+	QUAD $0x000037944b7be2c4
+	WORD $0x0000
+
+	// TILESTORED TMM0, (R12)(R11*1)
+	QUAD $0x00001c844b7a82c4
+	WORD $0x0000
+
+	// TILEZERO TMM0
+	LONG $0x497be2c4
+	BYTE $0xc0
+
+	// TDPBUSD TMM3, TMM2, TMM0
+	LONG $0x5e61e2c4
+	BYTE $0xc2
+
+	// TILELOADDT1 64(R8)(R9*1), TMM4
+	QUAD $0x004008a44b7982c4
+	WORD $0x0000
+
+	// TILESTORED TMM1, 64(R12)(R11*1)
+	QUAD $0x00401c8c4b7a82c4
+	WORD $0x0000
+
+	// TILEZERO TMM1
+	LONG $0x497be2c4
+	BYTE $0xc8
+
+	// TDPBUSD TMM4, TMM2, TMM1
+	LONG $0x5e59e2c4
+	BYTE $0xca
+	JMP  stepped
+
+apart:
+	// TILESTORED TMM0, (R12)(R11*1)
+	QUAD $0x00001c844b7a82c4
+	WORD $0x0000
+
+	// TILESTORED TMM1, 64(R12)(R11*1)
+	QUAD $0x00401c8c4b7a82c4
+	WORD $0x0000
+
+first:
+	TESTQ $0x00000001, flags+120(FP)
+	JZ    zero
+	MOVQ  c+64(FP), R12
+	MOVQ  cRow+72(FP), R11
+
+	// TILELOADD (R12)(R11*1), TMM0
+	QUAD $0x00001c844b7b82c4
+	WORD $0x0000
+
+	// TILELOADD 64(R12)(R11*1), TMM1
+	QUAD $0x00401c8c4b7b82c4
 	WORD $0x0000
 	JMP  start
 
@@ -2651,29 +3842,57 @@ zero:
 	BYTE $0xc8
 
 start:
-	MOVQ  a+32(FP), SI
-	MOVQ  aRow+40(FP), DI
-	MOVQ  b+48(FP), R8
-	MOVQ  bRow+56(FP), R9
-	MOVQ  R9, R10
-	SHLQ  $0x04, R10
-	MOVQ  steps+24(FP), R11
-	TESTQ R11, R11
-	JZ    done
+	TESTQ R10, R10
+	JZ    empty
 
 loop:
 	// TILELOADDT1 (R8)(R9*1), TMM3
 	QUAD $0x0000089c4b7982c4
 	WORD $0x0000
 
-	// TILELOADD (SI)(DI*1), TMM2
-	QUAD $0x00003e944b7be2c4
+	// TILELOADD (DI)(SI*1), TMM2
+	QUAD $0x000037944b7be2c4
 	WORD $0x0000
 
 	// TDPBUSD TMM3, TMM2, TMM0
 	LONG $0x5e61e2c4
 	BYTE $0xc2
+	MOVQ next+128(FP), R11
+	MOVQ 88(R11), R11
 
+column:
+	TESTQ     AX, AX
+	JZ        columnNone
+	VMOVUPS   (CX), Z7
+	VPSUBD    Z2, Z7, Z7
+	VCVTDQ2PS Z7, Z7
+	VMULPS    Z4, Z7, Z7
+	VADDPS    Z0, Z7, Z7
+	VMAXPS    Z7, Z6, Z7
+	VMOVUPS   64(CX), Z8
+	VPSUBD    Z3, Z8, Z8
+	VCVTDQ2PS Z8, Z8
+	VMULPS    Z5, Z8, Z8
+	VADDPS    Z1, Z8, Z8
+	VMAXPS    Z8, Z6, Z8
+	TESTQ     BX, BX
+	JZ        columnUnadded
+	VMOVUPS   (BX), Z9
+	VADDPS    Z9, Z7, Z7
+	VMOVUPS.Z 64(BX), K1, Z9
+	VADDPS    Z9, Z8, Z8
+	ADDQ      resRow+112(FP), BX
+
+columnUnadded:
+	VMOVUPS Z7, (DX)
+	VMOVUPS Z8, K1, 64(DX)
+	ADDQ    $0x00000080, CX
+	ADDQ    cRow+72(FP), DX
+	DECQ    AX
+	DECQ    R11
+	JNZ     column
+
+columnNone:
 	// TILELOADDT1 64(R8)(R9*1), TMM4
 	QUAD $0x004008a44b7982c4
 	WORD $0x0000
@@ -2681,10 +3900,16 @@ loop:
 	// TDPBUSD TMM4, TMM2, TMM1
 	LONG $0x5e59e2c4
 	BYTE $0xca
-	ADDQ $0x40, SI
-	ADDQ R10, R8
-	MOVQ next+128(FP), R12
-	MOVQ 88(R12), R12
+
+stepped:
+	ADDQ    $0x40, DI
+	MOVQ    R9, R11
+	SHLQ    $0x04, R11
+	ADDQ    R11, R8
+	MOVQ    next+128(FP), R11
+	MOVQ    88(R11), R11
+	CMPQ    R10, $0x01
+	CMOVQEQ rows+16(FP), R11
 
 step:
 	TESTQ     AX, AX
@@ -2715,119 +3940,26 @@ stepUnadded:
 	ADDQ    $0x00000080, CX
 	ADDQ    cRow+72(FP), DX
 	DECQ    AX
-	DECQ    R12
+	DECQ    R11
 	JNZ     step
 
 stepNone:
-	DECQ R11
+	DECQ R10
 	JNZ  loop
+	JMP  tile
 
-done:
-rest:
-	TESTQ     AX, AX
-	JZ        restNone
-	VMOVUPS   (CX), Z7
-	VPSUBD    Z2, Z7, Z7
-	VCVTDQ2PS Z7, Z7
-	VMULPS    Z4, Z7, Z7
-	VADDPS    Z0, Z7, Z7
-	VMAXPS    Z7, Z6, Z7
-	VMOVUPS   64(CX), Z8
-	VPSUBD    Z3, Z8, Z8
-	VCVTDQ2PS Z8, Z8
-	VMULPS    Z5, Z8, Z8
-	VADDPS    Z1, Z8, Z8
-	VMAXPS    Z8, Z6, Z8
-	TESTQ     BX, BX
-	JZ        restUnadded
-	VMOVUPS   (BX), Z9
-	VADDPS    Z9, Z7, Z7
-	VMOVUPS.Z 64(BX), K1, Z9
-	VADDPS    Z9, Z8, Z8
-	ADDQ      resRow+112(FP), BX
-
-restUnadded:
-	VMOVUPS Z7, (DX)
-	VMOVUPS Z8, K1, 64(DX)
-	ADDQ    $0x00000080, CX
-	ADDQ    cRow+72(FP), DX
-	DECQ    AX
-	JMP     rest
-
-restNone:
-	CMPQ      tiles+8(FP), $0x00
-	JE        end
-	LEAQ      63(SP), CX
-	ANDQ      $-64, CX
-	MOVQ      c+64(FP), DX
-	MOVQ      res+104(FP), BX
-	MOVQ      rows+16(FP), AX
-	MOVQ      bias+96(FP), SI
-	TESTQ     SI, SI
-	JZ        nobias
-	VMOVUPS   (SI), Z0
-	VMOVUPS.Z 64(SI), K1, Z1
-
-nobias:
-	MOVQ      colSums+152(FP), SI
-	TESTQ     SI, SI
-	JZ        nocolSums
-	VMOVUPS   (SI), Z2
-	VMOVUPS.Z 64(SI), K1, Z3
-
-nocolSums:
-	MOVQ      colScale+160(FP), SI
-	TESTQ     SI, SI
-	JZ        nocolScale
-	VMOVUPS   (SI), Z4
-	VMOVUPS.Z 64(SI), K1, Z5
-
-nocolScale:
-	VBROADCASTSS zero+144(FP), Z7
-	VBROADCASTSS alpha+88(FP), Z8
-	VPMULLD      Z7, Z2, Z2
-	VMULPS       Z8, Z4, Z4
-	VPMULLD      Z7, Z3, Z3
-	VMULPS       Z8, Z5, Z5
-	MOVQ         $0x00000080, SI
-
-	// TILESTORED TMM0, (CX)(SI*1)
-	QUAD $0x000031844b7ae2c4
+last:
+	// TILESTORED TMM0, (R12)(R11*1)
+	QUAD $0x00001c844b7a82c4
 	WORD $0x0000
 
-	// TILESTORED TMM1, 64(CX)(SI*1)
-	QUAD $0x0040318c4b7ae2c4
+	// TILESTORED TMM1, 64(R12)(R11*1)
+	QUAD $0x00401c8c4b7a82c4
 	WORD $0x0000
-	MOVQ next+128(FP), SI
-	DECQ beside+136(FP)
-	JNZ  next
-	MOVQ 80(SI), DI
-	MOVQ DI, beside+136(FP)
-	ADDQ $0x28, SI
 
-next:
-	MOVQ    (SI), DI
-	ADDQ    DI, a+32(FP)
-	MOVQ    8(SI), DI
-	ADDQ    DI, b+48(FP)
-	MOVQ    16(SI), DI
-	ADDQ    DI, c+64(FP)
-	MOVQ    24(SI), DI
-	MOVQ    res+104(FP), R8
-	TESTQ   R8, R8
-	CMOVQEQ R8, DI
-	ADDQ    DI, res+104(FP)
-	MOVQ    32(SI), DI
-	MOVQ    bias+96(FP), R8
-	TESTQ   R8, R8
-	CMOVQEQ R8, DI
-	ADDQ    DI, bias+96(FP)
-	MOVQ    32(SI), DI
-	ADDQ    DI, colSums+152(FP)
-	MOVQ    32(SI), SI
-	ADDQ    SI, colScale+160(FP)
-	DECQ    tiles+8(FP)
-	JMP     tile
+empty:
+	MOVQ $0x00000001, R10
+	JMP  stepped
 
 end:
 	// TILERELEASE
@@ -2863,25 +3995,177 @@ unclamped:
 	BZHIL  AX, SI, SI
 	KMOVW  SI, K1
 	XORQ   AX, AX
+	MOVQ   a+32(FP), DI
+	MOVQ   aRow+40(FP), SI
+	MOVQ   b+48(FP), R8
+	MOVQ   bRow+56(FP), R9
+	MOVQ   steps+24(FP), R10
+	JMP    first
 
 tile:
-	CMPQ  tiles+8(FP), $0x00
-	JE    done
-	MOVQ  c+64(FP), SI
-	MOVQ  cRow+72(FP), DI
+	CMPQ      tiles+8(FP), $0x00
+	JE        end
+	LEAQ      63(SP), CX
+	ANDQ      $-64, CX
+	MOVQ      c+64(FP), DX
+	MOVQ      res+104(FP), BX
+	MOVQ      rows+16(FP), AX
+	MOVQ      bias+96(FP), R10
+	TESTQ     R10, R10
+	JZ        nobias
+	VMOVUPS   (R10), Z0
+	VMOVUPS   64(R10), Z1
+	VMOVUPS.Z 128(R10), K1, Z2
+
+nobias:
+	MOVQ      colSums+152(FP), R10
+	TESTQ     R10, R10
+	JZ        nocolSums
+	VMOVUPS   (R10), Z3
+	VMOVUPS   64(R10), Z4
+	VMOVUPS.Z 128(R10), K1, Z5
+
+nocolSums:
+	MOVQ      colScale+160(FP), R10
+	TESTQ     R10, R10
+	JZ        nocolScale
+	VMOVUPS   (R10), Z6
+	VMOVUPS   64(R10), Z7
+	VMOVUPS.Z 128(R10), K1, Z8
+
+nocolScale:
+	VBROADCASTSS zero+144(FP), Z10
+	VBROADCASTSS alpha+88(FP), Z11
+	VPMULLD      Z10, Z3, Z3
+	VMULPS       Z11, Z6, Z6
+	VPMULLD      Z10, Z4, Z4
+	VMULPS       Z11, Z7, Z7
+	VPMULLD      Z10, Z5, Z5
+	VMULPS       Z11, Z8, Z8
+	MOVQ         CX, R12
+	MOVQ         $0x000000c0, R11
+	MOVQ         next+128(FP), R10
+	DECQ         beside+136(FP)
+	JNZ          next
+	MOVQ         80(R10), R13
+	MOVQ         R13, beside+136(FP)
+	ADDQ         $0x28, R10
+
+next:
+	MOVQ    (R10), R13
+	ADDQ    R13, a+32(FP)
+	MOVQ    8(R10), R13
+	ADDQ    R13, b+48(FP)
+	MOVQ    16(R10), R13
+	ADDQ    R13, c+64(FP)
+	MOVQ    24(R10), R13
+	MOVQ    res+104(FP), R14
+	TESTQ   R14, R14
+	CMOVQEQ R14, R13
+	ADDQ    R13, res+104(FP)
+	MOVQ    32(R10), R13
+	MOVQ    bias+96(FP), R14
+	TESTQ   R14, R14
+	CMOVQEQ R14, R13
+	ADDQ    R13, bias+96(FP)
+	MOVQ    32(R10), R13
+	ADDQ    R13, colSums+152(FP)
+	MOVQ    32(R10), R10
+	ADDQ    R10, colScale+160(FP)
+	DECQ    tiles+8(FP)
+	JZ      last
+	MOVQ    a+32(FP), DI
+	MOVQ    aRow+40(FP), SI
+	MOVQ    b+48(FP), R8
+	MOVQ    bRow+56(FP), R9
+	MOVQ    steps+24(FP), R10
+	TESTQ   R10, R10
+	JZ      apart
+	TESTQ   $0x00000001, flags+120(FP)
+	JNZ     apart
+
+	// TILELOADDT1 (R8)(R9*1), TMM4
+	QUAD $0x000008a44b7982c4
+	WORD $0x0000
+
+	// TILELOADD (DI)(SI*1), TMM3
+	QUAD $0x0000379c4b7be2c4
+	WORD $0x0000
+
+	// TILESTORED TMM0, (R12)(R11*1)
+	QUAD $0x00001c844b7a82c4
+	WORD $0x0000
+
+	// TILEZERO TMM0
+	LONG $0x497be2c4
+	BYTE $0xc0
+
+	// TDPBUSD TMM4, TMM3, TMM0
+	LONG $0x5e59e2c4
+	BYTE $0xc3
+
+	// TILELOADDT1 64(R8)(R9*1), TMM5
+	QUAD $0x004008ac4b7982c4
+	WORD $0x0000
+
+	// TILESTORED TMM1, 64(R12)(R11*1)
+	QUAD $0x00401c8c4b7a82c4
+	WORD $0x0000
+
+	// TILEZERO TMM1
+	LONG $0x497be2c4
+	BYTE $0xc8
+
+	// TDPBUSD TMM5, TMM3, TMM1
+	LONG $0x5e51e2c4
+	BYTE $0xcb
+
+	// TILELOADDT1 128(R8)(R9*1), TMM6
+	QUAD $0x008008b44b7982c4
+	WORD $0x0000
+
+	// TILESTORED TMM2, 128(R12)(R11*1)
+	QUAD $0x00801c944b7a82c4
+	WORD $0x0000
+
+	// TILEZERO TMM2
+	LONG $0x497be2c4
+	BYTE $0xd0
+
+	// TDPBUSD TMM6, TMM3, TMM2
+	LONG $0x5e49e2c4
+	BYTE $0xd3
+	JMP  stepped
+
+apart:
+	// TILESTORED TMM0, (R12)(R11*1)
+	QUAD $0x00001c844b7a82c4
+	WORD $0x0000
+
+	// TILESTORED TMM1, 64(R12)(R11*1)
+	QUAD $0x00401c8c4b7a82c4
+	WORD $0x0000
+
+	// TILESTORED TMM2, 128(R12)(R11*1)
+	QUAD $0x00801c944b7a82c4
+	WORD $0x0000
+
+first:
 	TESTQ $0x00000001, flags+120(FP)
 	JZ    zero
+	MOVQ  c+64(FP), R12
+	MOVQ  cRow+72(FP), R11
 
-	// TILELOADD (SI)(DI*1), TMM0
-	QUAD $0x00003e844b7be2c4
+	// TILELOADD (R12)(R11*1), TMM0
+	QUAD $0x00001c844b7b82c4
 	WORD $0x0000
 
-	// TILELOADD 64(SI)(DI*1), TMM1
-	QUAD $0x00403e8c4b7be2c4
+	// TILELOADD 64(R12)(R11*1), TMM1
+	QUAD $0x00401c8c4b7b82c4
 	WORD $0x0000
 
-	// TILELOADD 128(SI)(DI*1), TMM2
-	QUAD $0x00803e944b7be2c4
+	// TILELOADD 128(R12)(R11*1), TMM2
+	QUAD $0x00801c944b7b82c4
 	WORD $0x0000
 	JMP  start
 
@@ -2899,23 +4183,16 @@ zero:
 	BYTE $0xd0
 
 start:
-	MOVQ  a+32(FP), SI
-	MOVQ  aRow+40(FP), DI
-	MOVQ  b+48(FP), R8
-	MOVQ  bRow+56(FP), R9
-	MOVQ  R9, R10
-	SHLQ  $0x04, R10
-	MOVQ  steps+24(FP), R11
-	TESTQ R11, R11
-	JZ    done
+	TESTQ R10, R10
+	JZ    empty
 
 loop:
 	// TILELOADDT1 (R8)(R9*1), TMM4
 	QUAD $0x000008a44b7982c4
 	WORD $0x0000
 
-	// TILELOADD (SI)(DI*1), TMM3
-	QUAD $0x00003e9c4b7be2c4
+	// TILELOADD (DI)(SI*1), TMM3
+	QUAD $0x0000379c4b7be2c4
 	WORD $0x0000
 
 	// TDPBUSD TMM4, TMM3, TMM0
@@ -2929,7 +4206,51 @@ loop:
 	// TDPBUSD TMM5, TMM3, TMM1
 	LONG $0x5e51e2c4
 	BYTE $0xcb
+	MOVQ next+128(FP), R11
+	MOVQ 88(R11), R11
 
+column:
+	TESTQ     AX, AX
+	JZ        columnNone
+	VMOVUPS   (CX), Z10
+	VPSUBD    Z3, Z10, Z10
+	VCVTDQ2PS Z10, Z10
+	VMULPS    Z6, Z10, Z10
+	VADDPS    Z0, Z10, Z10
+	VMAXPS    Z10, Z9, Z10
+	VMOVUPS   64(CX), Z11
+	VPSUBD    Z4, Z11, Z11
+	VCVTDQ2PS Z11, Z11
+	VMULPS    Z7, Z11, Z11
+	VADDPS    Z1, Z11, Z11
+	VMAXPS    Z11, Z9, Z11
+	VMOVUPS   128(CX), Z12
+	VPSUBD    Z5, Z12, Z12
+	VCVTDQ2PS Z12, Z12
+	VMULPS    Z8, Z12, Z12
+	VADDPS    Z2, Z12, Z12
+	VMAXPS    Z12, Z9, Z12
+	TESTQ     BX, BX
+	JZ        columnUnadded
+	VMOVUPS   (BX), Z13
+	VADDPS    Z13, Z10, Z10
+	VMOVUPS   64(BX), Z13
+	VADDPS    Z13, Z11, Z11
+	VMOVUPS.Z 128(BX), K1, Z13
+	VADDPS    Z13, Z12, Z12
+	ADDQ      resRow+112(FP), BX
+
+columnUnadded:
+	VMOVUPS Z10, (DX)
+	VMOVUPS Z11, 64(DX)
+	VMOVUPS Z12, K1, 128(DX)
+	ADDQ    $0x000000c0, CX
+	ADDQ    cRow+72(FP), DX
+	DECQ    AX
+	DECQ    R11
+	JNZ     column
+
+columnNone:
 	// TILELOADDT1 128(R8)(R9*1), TMM6
 	QUAD $0x008008b44b7982c4
 	WORD $0x0000
@@ -2937,10 +4258,1182 @@ loop:
 	// TDPBUSD TMM6, TMM3, TMM2
 	LONG $0x5e49e2c4
 	BYTE $0xd3
-	ADDQ $0x40, SI
-	ADDQ R10, R8
+
+stepped:
+	ADDQ    $0x40, DI
+	MOVQ    R9, R11
+	SHLQ    $0x04, R11
+	ADDQ    R11, R8
+	MOVQ    next+128(FP), R11
+	MOVQ    88(R11), R11
+	CMPQ    R10, $0x01
+	CMOVQEQ rows+16(FP), R11
+
+step:
+	TESTQ     AX, AX
+	JZ        stepNone
+	VMOVUPS   (CX), Z10
+	VPSUBD    Z3, Z10, Z10
+	VCVTDQ2PS Z10, Z10
+	VMULPS    Z6, Z10, Z10
+	VADDPS    Z0, Z10, Z10
+	VMAXPS    Z10, Z9, Z10
+	VMOVUPS   64(CX), Z11
+	VPSUBD    Z4, Z11, Z11
+	VCVTDQ2PS Z11, Z11
+	VMULPS    Z7, Z11, Z11
+	VADDPS    Z1, Z11, Z11
+	VMAXPS    Z11, Z9, Z11
+	VMOVUPS   128(CX), Z12
+	VPSUBD    Z5, Z12, Z12
+	VCVTDQ2PS Z12, Z12
+	VMULPS    Z8, Z12, Z12
+	VADDPS    Z2, Z12, Z12
+	VMAXPS    Z12, Z9, Z12
+	TESTQ     BX, BX
+	JZ        stepUnadded
+	VMOVUPS   (BX), Z13
+	VADDPS    Z13, Z10, Z10
+	VMOVUPS   64(BX), Z13
+	VADDPS    Z13, Z11, Z11
+	VMOVUPS.Z 128(BX), K1, Z13
+	VADDPS    Z13, Z12, Z12
+	ADDQ      resRow+112(FP), BX
+
+stepUnadded:
+	VMOVUPS Z10, (DX)
+	VMOVUPS Z11, 64(DX)
+	VMOVUPS Z12, K1, 128(DX)
+	ADDQ    $0x000000c0, CX
+	ADDQ    cRow+72(FP), DX
+	DECQ    AX
+	DECQ    R11
+	JNZ     step
+
+stepNone:
+	DECQ R10
+	JNZ  loop
+	JMP  tile
+
+last:
+	// TILESTORED TMM0, (R12)(R11*1)
+	QUAD $0x00001c844b7a82c4
+	WORD $0x0000
+
+	// TILESTORED TMM1, 64(R12)(R11*1)
+	QUAD $0x00401c8c4b7a82c4
+	WORD $0x0000
+
+	// TILESTORED TMM2, 128(R12)(R11*1)
+	QUAD $0x00801c944b7a82c4
+	WORD $0x0000
+
+empty:
+	MOVQ $0x00000001, R10
+	JMP  stepped
+
+end:
+	// TILERELEASE
+	LONG $0x4978e2c4
+	BYTE $0xc0
+	VZEROUPPER
+	RET
+
+// func gemmAMXS8Scaled_2x1(config *[64]byte, tiles int, rows int, steps int, a *float32, aRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int, next *[12]int, beside int, zero int32, colSums *int32, colScale *float32)
+// Requires: AVX, AVX512F, BMI2, CMOV
+TEXT ·gemmAMXS8Scaled_2x1(SB), $2112-168
+	MOVQ config+0(FP), AX
+
+	// LDTILECFG (AX)
+	QUAD    $0x000020844978e2c4
+	WORD    $0x0000
+	SHLQ    $0x02, aRow+40(FP)
+	SHLQ    $0x02, bRow+56(FP)
+	SHLQ    $0x02, cRow+72(FP)
+	SHLQ    $0x02, resRow+112(FP)
+	MOVQ    flags+120(FP), AX
+	VMOVUPS lanesff800000<>+0(SB), Z3
+	TESTQ   $0x00000004, AX
+	JZ      unclamped
+	VPXORD  Z3, Z3, Z3
+
+unclamped:
+	VPXORD Z0, Z0, Z0
+	MOVQ   cols+80(FP), AX
+	MOVL   $-1, SI
+	BZHIL  AX, SI, SI
+	KMOVW  SI, K1
+	XORQ   AX, AX
+	MOVQ   a+32(FP), DI
+	MOVQ   aRow+40(FP), SI
+	MOVQ   rows+16(FP), R8
+	SHRQ   $0x01, R8
+	IMULQ  SI, R8
+	ADDQ   DI, R8
+	MOVQ   b+48(FP), R9
+	MOVQ   bRow+56(FP), R10
+	MOVQ   steps+24(FP), R11
+	JMP    first
+
+tile:
+	CMPQ      tiles+8(FP), $0x00
+	JE        end
+	LEAQ      63(SP), CX
+	ANDQ      $-64, CX
+	MOVQ      c+64(FP), DX
+	MOVQ      res+104(FP), BX
+	MOVQ      rows+16(FP), AX
+	MOVQ      bias+96(FP), R11
+	TESTQ     R11, R11
+	JZ        nobias
+	VMOVUPS.Z (R11), K1, Z0
+
+nobias:
+	MOVQ      colSums+152(FP), R11
+	TESTQ     R11, R11
+	JZ        nocolSums
+	VMOVUPS.Z (R11), K1, Z1
+
+nocolSums:
+	MOVQ      colScale+160(FP), R11
+	TESTQ     R11, R11
+	JZ        nocolScale
+	VMOVUPS.Z (R11), K1, Z2
+
+nocolScale:
+	VBROADCASTSS zero+144(FP), Z4
+	VBROADCASTSS alpha+88(FP), Z5
+	VPMULLD      Z4, Z1, Z1
+	VMULPS       Z5, Z2, Z2
+	MOVQ         CX, R13
+	MOVQ         $0x00000040, R12
+	MOVQ         rows+16(FP), R14
+	SHRQ         $0x01, R14
+	IMULQ        R12, R14
+	ADDQ         R13, R14
+	MOVQ         next+128(FP), R11
+	DECQ         beside+136(FP)
+	JNZ          next
+	MOVQ         80(R11), R15
+	MOVQ         R15, beside+136(FP)
+	ADDQ         $0x28, R11
+
+next:
+	MOVQ    (R11), R15
+	ADDQ    R15, a+32(FP)
+	MOVQ    8(R11), R15
+	ADDQ    R15, b+48(FP)
+	MOVQ    16(R11), R15
+	ADDQ    R15, c+64(FP)
+	MOVQ    24(R11), R15
+	MOVQ    res+104(FP), BP
+	TESTQ   BP, BP
+	CMOVQEQ BP, R15
+	ADDQ    R15, res+104(FP)
+	MOVQ    32(R11), R15
+	MOVQ    bias+96(FP), BP
+	TESTQ   BP, BP
+	CMOVQEQ BP, R15
+	ADDQ    R15, bias+96(FP)
+	MOVQ    32(R11), R15
+	ADDQ    R15, colSums+152(FP)
+	MOVQ    32(R11), R11
+	ADDQ    R11, colScale+160(FP)
+	DECQ    tiles+8(FP)
+	JZ      last
+	MOVQ    a+32(FP), DI
+	MOVQ    aRow+40(FP), SI
+	MOVQ    rows+16(FP), R8
+	SHRQ    $0x01, R8
+	IMULQ   SI, R8
+	ADDQ    DI, R8
+	MOVQ    b+48(FP), R9
+	MOVQ    bRow+56(FP), R10
+	MOVQ    steps+24(FP), R11
+	TESTQ   R11, R11
+	JZ      apart
+	TESTQ   $0x00000001, flags+120(FP)
+	JNZ     apart
+
+	// TILELOADDT1 (R9)(R10*1), TMM4
+	QUAD $0x000011a44b7982c4
+	WORD $0x0000
+
+	// TILELOADD (DI)(SI*1), TMM2
+	QUAD $0x000037944b7be2c4
+	WORD $0x0000
+
+	// TILESTORED TMM0, (R13)(R12*1)
+	QUAD $0x000025844b7a82c4
+	WORD $0x0000
+
+	// TILEZERO TMM0
+	LONG $0x497be2c4
+	BYTE $0xc0
+
+	// TDPBUSD TMM4, TMM2, TMM0
+	LONG $0x5e59e2c4
+	BYTE $0xc2
+
+	// TILELOADD (R8)(SI*1), TMM3
+	QUAD $0x0000309c4b7bc2c4
+	WORD $0x0000
+
+	// TILESTORED TMM1, (R14)(R12*1)
+	QUAD $0x0000268c4b7a82c4
+	WORD $0x0000
+
+	// TILEZERO TMM1
+	LONG $0x497be2c4
+	BYTE $0xc8
+
+	// TDPBUSD TMM4, TMM3, TMM1
+	LONG $0x5e59e2c4
+	BYTE $0xcb
+	JMP  stepped
+
+apart:
+	// TILESTORED TMM0, (R13)(R12*1)
+	QUAD $0x000025844b7a82c4
+	WORD $0x0000
+
+	// TILESTORED TMM1, (R14)(R12*1)
+	QUAD $0x0000268c4b7a82c4
+	WORD $0x0000
+
+first:
+	TESTQ $0x00000001, flags+120(FP)
+	JZ    zero
+	MOVQ  c+64(FP), R13
+	MOVQ  cRow+72(FP), R12
+	MOVQ  rows+16(FP), R14
+	SHRQ  $0x01, R14
+	IMULQ R12, R14
+	ADDQ  R13, R14
+
+	// TILELOADD (R13)(R12*1), TMM0
+	QUAD $0x000025844b7b82c4
+	WORD $0x0000
+
+	// TILELOADD (R14)(R12*1), TMM1
+	QUAD $0x0000268c4b7b82c4
+	WORD $0x0000
+	JMP  start
+
+zero:
+	// TILEZERO TMM0
+	LONG $0x497be2c4
+	BYTE $0xc0
+
+	// TILEZERO TMM1
+	LONG $0x497be2c4
+	BYTE $0xc8
+
+start:
+	TESTQ R11, R11
+	JZ    empty
+
+loop:
+	// TILELOADDT1 (R9)(R10*1), TMM4
+	QUAD $0x000011a44b7982c4
+	WORD $0x0000
+
+	// TILELOADD (DI)(SI*1), TMM2
+	QUAD $0x000037944b7be2c4
+	WORD $0x0000
+
+	// TDPBUSD TMM4, TMM2, TMM0
+	LONG $0x5e59e2c4
+	BYTE $0xc2
+
+	// TILELOADD (R8)(SI*1), TMM3
+	QUAD $0x0000309c4b7bc2c4
+	WORD $0x0000
+
+	// TDPBUSD TMM4, TMM3, TMM1
+	LONG $0x5e59e2c4
+	BYTE $0xcb
+
+stepped:
+	ADDQ    $0x40, DI
+	ADDQ    $0x40, R8
+	MOVQ    R10, R12
+	SHLQ    $0x04, R12
+	ADDQ    R12, R9
+	MOVQ    next+128(FP), R12
+	MOVQ    88(R12), R12
+	CMPQ    R11, $0x01
+	CMOVQEQ rows+16(FP), R12
+
+step:
+	TESTQ     AX, AX
+	JZ        stepNone
+	VMOVUPS   (CX), Z4
+	VPSUBD    Z1, Z4, Z4
+	VCVTDQ2PS Z4, Z4
+	VMULPS    Z2, Z4, Z4
+	VADDPS    Z0, Z4, Z4
+	VMAXPS    Z4, Z3, Z4
+	TESTQ     BX, BX
+	JZ        stepUnadded
+	VMOVUPS.Z (BX), K1, Z5
+	VADDPS    Z5, Z4, Z4
+	ADDQ      resRow+112(FP), BX
+
+stepUnadded:
+	VMOVUPS Z4, K1, (DX)
+	ADDQ    $0x00000040, CX
+	ADDQ    cRow+72(FP), DX
+	DECQ    AX
+	DECQ    R12
+	JNZ     step
+
+stepNone:
+	DECQ R11
+	JNZ  loop
+	JMP  tile
+
+last:
+	// TILESTORED TMM0, (R13)(R12*1)
+	QUAD $0x000025844b7a82c4
+	WORD $0x0000
+
+	// TILESTORED TMM1, (R14)(R12*1)
+	QUAD $0x0000268c4b7a82c4
+	WORD $0x0000
+
+empty:
+	MOVQ $0x00000001, R11
+	JMP  stepped
+
+end:
+	// TILERELEASE
+	LONG $0x4978e2c4
+	BYTE $0xc0
+	VZEROUPPER
+	RET
+
+// func gemmAMXS8Scaled_2x2(config *[64]byte, tiles int, rows int, steps int, a *float32, aRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int, next *[12]int, beside int, zero int32, colSums *int32, colScale *float32)
+// Requires: AVX, AVX512F, BMI2, CMOV
+TEXT ·gemmAMXS8Scaled_2x2(SB), $4160-168
+	MOVQ config+0(FP), AX
+
+	// LDTILECFG (AX)
+	QUAD    $0x000020844978e2c4
+	WORD    $0x0000
+	SHLQ    $0x02, aRow+40(FP)
+	SHLQ    $0x02, bRow+56(FP)
+	SHLQ    $0x02, cRow+72(FP)
+	SHLQ    $0x02, resRow+112(FP)
+	MOVQ    flags+120(FP), AX
+	VMOVUPS lanesff800000<>+0(SB), Z6
+	TESTQ   $0x00000004, AX
+	JZ      unclamped
+	VPXORD  Z6, Z6, Z6
+
+unclamped:
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	MOVQ   cols+80(FP), AX
+	MOVL   $-1, SI
+	BZHIL  AX, SI, SI
+	KMOVW  SI, K1
+	XORQ   AX, AX
+	MOVQ   a+32(FP), DI
+	MOVQ   aRow+40(FP), SI
+	MOVQ   rows+16(FP), R8
+	SHRQ   $0x01, R8
+	IMULQ  SI, R8
+	ADDQ   DI, R8
+	MOVQ   b+48(FP), R9
+	MOVQ   bRow+56(FP), R10
+	MOVQ   steps+24(FP), R11
+	JMP    first
+
+tile:
+	CMPQ      tiles+8(FP), $0x00
+	JE        end
+	LEAQ      63(SP), CX
+	ANDQ      $-64, CX
+	MOVQ      c+64(FP), DX
+	MOVQ      res+104(FP), BX
+	MOVQ      rows+16(FP), AX
+	MOVQ      bias+96(FP), R11
+	TESTQ     R11, R11
+	JZ        nobias
+	VMOVUPS   (R11), Z0
+	VMOVUPS.Z 64(R11), K1, Z1
+
+nobias:
+	MOVQ      colSums+152(FP), R11
+	TESTQ     R11, R11
+	JZ        nocolSums
+	VMOVUPS   (R11), Z2
+	VMOVUPS.Z 64(R11), K1, Z3
+
+nocolSums:
+	MOVQ      colScale+160(FP), R11
+	TESTQ     R11, R11
+	JZ        nocolScale
+	VMOVUPS   (R11), Z4
+	VMOVUPS.Z 64(R11), K1, Z5
+
+nocolScale:
+	VBROADCASTSS zero+144(FP), Z7
+	VBROADCASTSS alpha+88(FP), Z8
+	VPMULLD      Z7, Z2, Z2
+	VMULPS       Z8, Z4, Z4
+	VPMULLD      Z7, Z3, Z3
+	VMULPS       Z8, Z5, Z5
+	MOVQ         CX, R13
+	MOVQ         $0x00000080, R12
+	MOVQ         rows+16(FP), R14
+	SHRQ         $0x01, R14
+	IMULQ        R12, R14
+	ADDQ         R13, R14
+	MOVQ         next+128(FP), R11
+	DECQ         beside+136(FP)
+	JNZ          next
+	MOVQ         80(R11), R15
+	MOVQ         R15, beside+136(FP)
+	ADDQ         $0x28, R11
+
+next:
+	MOVQ    (R11), R15
+	ADDQ    R15, a+32(FP)
+	MOVQ    8(R11), R15
+	ADDQ    R15, b+48(FP)
+	MOVQ    16(R11), R15
+	ADDQ    R15, c+64(FP)
+	MOVQ    24(R11), R15
+	MOVQ    res+104(FP), BP
+	TESTQ   BP, BP
+	CMOVQEQ BP, R15
+	ADDQ    R15, res+104(FP)
+	MOVQ    32(R11), R15
+	MOVQ    bias+96(FP), BP
+	TESTQ   BP, BP
+	CMOVQEQ BP, R15
+	ADDQ    R15, bias+96(FP)
+	MOVQ    32(R11), R15
+	ADDQ    R15, colSums+152(FP)
+	MOVQ    32(R11), R11
+	ADDQ    R11, colScale+160(FP)
+	DECQ    tiles+8(FP)
+	JZ      last
+	MOVQ    a+32(FP), DI
+	MOVQ    aRow+40(FP), SI
+	MOVQ    rows+16(FP), R8
+	SHRQ    $0x01, R8
+	IMULQ   SI, R8
+	ADDQ    DI, R8
+	MOVQ    b+48(FP), R9
+	MOVQ    bRow+56(FP), R10
+	MOVQ    steps+24(FP), R11
+	TESTQ   R11, R11
+	JZ      apart
+	TESTQ   $0x00000001, flags+120(FP)
+	JNZ     apart
+
+	// TILELOADDT1 (R9)(R10*1), TMM6
+	QUAD $0x000011b44b7982c4
+	WORD $0x0000
+
+	// TILELOADD (DI)(SI*1), TMM4
+	QUAD $0x000037a44b7be2c4
+	WORD $0x0000
+
+	// TILESTORED TMM0, (R13)(R12*1)
+	QUAD $0x000025844b7a82c4
+	WORD $0x0000
+
+	// TILEZERO TMM0
+	LONG $0x497be2c4
+	BYTE $0xc0
+
+	// TDPBUSD TMM6, TMM4, TMM0
+	LONG $0x5e49e2c4
+	BYTE $0xc4
+
+	// TILELOADD (R8)(SI*1), TMM5
+	QUAD $0x000030ac4b7bc2c4
+	WORD $0x0000
+
+	// TILESTORED TMM2, (R14)(R12*1)
+	QUAD $0x000026944b7a82c4
+	WORD $0x0000
+
+	// TILEZERO TMM2
+	LONG $0x497be2c4
+	BYTE $0xd0
+
+	// TDPBUSD TMM6, TMM5, TMM2
+	LONG $0x5e49e2c4
+	BYTE $0xd5
+
+	// TILELOADDT1 64(R9)(R10*1), TMM7
+	QUAD $0x004011bc4b7982c4
+	WORD $0x0000
+
+	// TILESTORED TMM1, 64(R13)(R12*1)
+	QUAD $0x0040258c4b7a82c4
+	WORD $0x0000
+
+	// TILEZERO TMM1
+	LONG $0x497be2c4
+	BYTE $0xc8
+
+	// TDPBUSD TMM7, TMM4, TMM1
+	LONG $0x5e41e2c4
+	BYTE $0xcc
+
+	// TILESTORED TMM3, 64(R14)(R12*1)
+	QUAD $0x0040269c4b7a82c4
+	WORD $0x0000
+
+	// TILEZERO TMM3
+	LONG $0x497be2c4
+	BYTE $0xd8
+
+	// TDPBUSD TMM7, TMM5, TMM3
+	LONG $0x5e41e2c4
+	BYTE $0xdd
+	JMP  stepped
+
+apart:
+	// TILESTORED TMM0, (R13)(R12*1)
+	QUAD $0x000025844b7a82c4
+	WORD $0x0000
+
+	// TILESTORED TMM1, 64(R13)(R12*1)
+	QUAD $0x0040258c4b7a82c4
+	WORD $0x0000
+
+	// TILESTORED TMM2, (R14)(R12*1)
+	QUAD $0x000026944b7a82c4
+	WORD $0x0000
+
+	// TILESTORED TMM3, 64(R14)(R12*1)
+	QUAD $0x0040269c4b7a82c4
+	WORD $0x0000
+
+first:
+	TESTQ $0x00000001, flags+120(FP)
+	JZ    zero
+	MOVQ  c+64(FP), R13
+	MOVQ  cRow+72(FP), R12
+	MOVQ  rows+16(FP), R14
+	SHRQ  $0x01, R14
+	IMULQ R12, R14
+	ADDQ  R13, R14
+
+	// TILELOADD (R13)(R12*1), TMM0
+	QUAD $0x000025844b7b82c4
+	WORD $0x0000
+
+	// TILELOADD 64(R13)(R12*1), TMM1
+	QUAD $0x0040258c4b7b82c4
+	WORD $0x0000
+
+	// TILELOADD (R14)(R12*1), TMM2
+	QUAD $0x000026944b7b82c4
+	WORD $0x0000
+
+	// TILELOADD 64(R14)(R12*1), TMM3
+	QUAD $0x0040269c4b7b82c4
+	WORD $0x0000
+	JMP  start
+
+zero:
+	// TILEZERO TMM0
+	LONG $0x497be2c4
+	BYTE $0xc0
+
+	// TILEZERO TMM1
+	LONG $0x497be2c4
+	BYTE $0xc8
+
+	// TILEZERO TMM2
+	LONG $0x497be2c4
+	BYTE $0xd0
+
+	// TILEZERO TMM3
+	LONG $0x497be2c4
+	BYTE $0xd8
+
+start:
+	TESTQ R11, R11
+	JZ    empty
+
+loop:
+	// TILELOADDT1 (R9)(R10*1), TMM6
+	QUAD $0x000011b44b7982c4
+	WORD $0x0000
+
+	// TILELOADD (DI)(SI*1), TMM4
+	QUAD $0x000037a44b7be2c4
+	WORD $0x0000
+
+	// TDPBUSD TMM6, TMM4, TMM0
+	LONG $0x5e49e2c4
+	BYTE $0xc4
+
+	// TILELOADD (R8)(SI*1), TMM5
+	QUAD $0x000030ac4b7bc2c4
+	WORD $0x0000
+
+	// TDPBUSD TMM6, TMM5, TMM2
+	LONG $0x5e49e2c4
+	BYTE $0xd5
 	MOVQ next+128(FP), R12
 	MOVQ 88(R12), R12
+
+column:
+	TESTQ     AX, AX
+	JZ        columnNone
+	VMOVUPS   (CX), Z7
+	VPSUBD    Z2, Z7, Z7
+	VCVTDQ2PS Z7, Z7
+	VMULPS    Z4, Z7, Z7
+	VADDPS    Z0, Z7, Z7
+	VMAXPS    Z7, Z6, Z7
+	VMOVUPS   64(CX), Z8
+	VPSUBD    Z3, Z8, Z8
+	VCVTDQ2PS Z8, Z8
+	VMULPS    Z5, Z8, Z8
+	VADDPS    Z1, Z8, Z8
+	VMAXPS    Z8, Z6, Z8
+	TESTQ     BX, BX
+	JZ        columnUnadded
+	VMOVUPS   (BX), Z9
+	VADDPS    Z9, Z7, Z7
+	VMOVUPS.Z 64(BX), K1, Z9
+	VADDPS    Z9, Z8, Z8
+	ADDQ      resRow+112(FP), BX
+
+columnUnadded:
+	VMOVUPS Z7, (DX)
+	VMOVUPS Z8, K1, 64(DX)
+	ADDQ    $0x00000080, CX
+	ADDQ    cRow+72(FP), DX
+	DECQ    AX
+	DECQ    R12
+	JNZ     column
+
+columnNone:
+	// TILELOADDT1 64(R9)(R10*1), TMM7
+	QUAD $0x004011bc4b7982c4
+	WORD $0x0000
+
+	// TDPBUSD TMM7, TMM4, TMM1
+	LONG $0x5e41e2c4
+	BYTE $0xcc
+
+	// TDPBUSD TMM7, TMM5, TMM3
+	LONG $0x5e41e2c4
+	BYTE $0xdd
+
+stepped:
+	ADDQ    $0x40, DI
+	ADDQ    $0x40, R8
+	MOVQ    R10, R12
+	SHLQ    $0x04, R12
+	ADDQ    R12, R9
+	MOVQ    next+128(FP), R12
+	MOVQ    88(R12), R12
+	CMPQ    R11, $0x01
+	CMOVQEQ rows+16(FP), R12
+
+step:
+	TESTQ     AX, AX
+	JZ        stepNone
+	VMOVUPS   (CX), Z7
+	VPSUBD    Z2, Z7, Z7
+	VCVTDQ2PS Z7, Z7
+	VMULPS    Z4, Z7, Z7
+	VADDPS    Z0, Z7, Z7
+	VMAXPS    Z7, Z6, Z7
+	VMOVUPS   64(CX), Z8
+	VPSUBD    Z3, Z8, Z8
+	VCVTDQ2PS Z8, Z8
+	VMULPS    Z5, Z8, Z8
+	VADDPS    Z1, Z8, Z8
+	VMAXPS    Z8, Z6, Z8
+	TESTQ     BX, BX
+	JZ        stepUnadded
+	VMOVUPS   (BX), Z9
+	VADDPS    Z9, Z7, Z7
+	VMOVUPS.Z 64(BX), K1, Z9
+	VADDPS    Z9, Z8, Z8
+	ADDQ      resRow+112(FP), BX
+
+stepUnadded:
+	VMOVUPS Z7, (DX)
+	VMOVUPS Z8, K1, 64(DX)
+	ADDQ    $0x00000080, CX
+	ADDQ    cRow+72(FP), DX
+	DECQ    AX
+	DECQ    R12
+	JNZ     step
+
+stepNone:
+	DECQ R11
+	JNZ  loop
+	JMP  tile
+
+last:
+	// TILESTORED TMM0, (R13)(R12*1)
+	QUAD $0x000025844b7a82c4
+	WORD $0x0000
+
+	// TILESTORED TMM1, 64(R13)(R12*1)
+	QUAD $0x0040258c4b7a82c4
+	WORD $0x0000
+
+	// TILESTORED TMM2, (R14)(R12*1)
+	QUAD $0x000026944b7a82c4
+	WORD $0x0000
+
+	// TILESTORED TMM3, 64(R14)(R12*1)
+	QUAD $0x0040269c4b7a82c4
+	WORD $0x0000
+
+empty:
+	MOVQ $0x00000001, R11
+	JMP  stepped
+
+end:
+	// TILERELEASE
+	LONG $0x4978e2c4
+	BYTE $0xc0
+	VZEROUPPER
+	RET
+
+// func gemmAMXS8Scaled_2x3(config *[64]byte, tiles int, rows int, steps int, a *float32, aRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int, next *[12]int, beside int, zero int32, colSums *int32, colScale *float32)
+// Requires: AVX, AVX512F, BMI2, CMOV
+TEXT ·gemmAMXS8Scaled_2x3(SB), $6208-168
+	MOVQ config+0(FP), AX
+
+	// LDTILECFG (AX)
+	QUAD    $0x000020844978e2c4
+	WORD    $0x0000
+	SHLQ    $0x02, aRow+40(FP)
+	SHLQ    $0x02, bRow+56(FP)
+	SHLQ    $0x02, cRow+72(FP)
+	SHLQ    $0x02, resRow+112(FP)
+	MOVQ    flags+120(FP), AX
+	VMOVUPS lanesff800000<>+0(SB), Z9
+	TESTQ   $0x00000004, AX
+	JZ      unclamped
+	VPXORD  Z9, Z9, Z9
+
+unclamped:
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	MOVQ   cols+80(FP), AX
+	MOVL   $-1, SI
+	BZHIL  AX, SI, SI
+	KMOVW  SI, K1
+	XORQ   AX, AX
+	MOVQ   a+32(FP), DI
+	MOVQ   aRow+40(FP), SI
+	MOVQ   rows+16(FP), R8
+	SHRQ   $0x01, R8
+	IMULQ  SI, R8
+	ADDQ   DI, R8
+	MOVQ   b+48(FP), R9
+	MOVQ   bRow+56(FP), R10
+	MOVQ   steps+24(FP), R11
+	JMP    first
+
+tile:
+	CMPQ      tiles+8(FP), $0x00
+	JE        end
+	LEAQ      63(SP), CX
+	ANDQ      $-64, CX
+	MOVQ      c+64(FP), DX
+	MOVQ      res+104(FP), BX
+	MOVQ      rows+16(FP), AX
+	MOVQ      bias+96(FP), R11
+	TESTQ     R11, R11
+	JZ        nobias
+	VMOVUPS   (R11), Z0
+	VMOVUPS   64(R11), Z1
+	VMOVUPS.Z 128(R11), K1, Z2
+
+nobias:
+	MOVQ      colSums+152(FP), R11
+	TESTQ     R11, R11
+	JZ        nocolSums
+	VMOVUPS   (R11), Z3
+	VMOVUPS   64(R11), Z4
+	VMOVUPS.Z 128(R11), K1, Z5
+
+nocolSums:
+	MOVQ      colScale+160(FP), R11
+	TESTQ     R11, R11
+	JZ        nocolScale
+	VMOVUPS   (R11), Z6
+	VMOVUPS   64(R11), Z7
+	VMOVUPS.Z 128(R11), K1, Z8
+
+nocolScale:
+	VBROADCASTSS zero+144(FP), Z10
+	VBROADCASTSS alpha+88(FP), Z11
+	VPMULLD      Z10, Z3, Z3
+	VMULPS       Z11, Z6, Z6
+	VPMULLD      Z10, Z4, Z4
+	VMULPS       Z11, Z7, Z7
+	VPMULLD      Z10, Z5, Z5
+	VMULPS       Z11, Z8, Z8
+	MOVQ         CX, R13
+	MOVQ         $0x000000c0, R12
+	MOVQ         rows+16(FP), R14
+	SHRQ         $0x01, R14
+	IMULQ        R12, R14
+	ADDQ         R13, R14
+	MOVQ         next+128(FP), R11
+	DECQ         beside+136(FP)
+	JNZ          next
+	MOVQ         80(R11), R15
+	MOVQ         R15, beside+136(FP)
+	ADDQ         $0x28, R11
+
+next:
+	MOVQ    (R11), R15
+	ADDQ    R15, a+32(FP)
+	MOVQ    8(R11), R15
+	ADDQ    R15, b+48(FP)
+	MOVQ    16(R11), R15
+	ADDQ    R15, c+64(FP)
+	MOVQ    24(R11), R15
+	MOVQ    res+104(FP), BP
+	TESTQ   BP, BP
+	CMOVQEQ BP, R15
+	ADDQ    R15, res+104(FP)
+	MOVQ    32(R11), R15
+	MOVQ    bias+96(FP), BP
+	TESTQ   BP, BP
+	CMOVQEQ BP, R15
+	ADDQ    R15, bias+96(FP)
+	MOVQ    32(R11), R15
+	ADDQ    R15, colSums+152(FP)
+	MOVQ    32(R11), R11
+	ADDQ    R11, colScale+160(FP)
+	DECQ    tiles+8(FP)
+	JZ      last
+	MOVQ    a+32(FP), DI
+	MOVQ    aRow+40(FP), SI
+	MOVQ    rows+16(FP), R8
+	SHRQ    $0x01, R8
+	IMULQ   SI, R8
+	ADDQ    DI, R8
+	MOVQ    b+48(FP), R9
+	MOVQ    bRow+56(FP), R10
+	MOVQ    steps+24(FP), R11
+	TESTQ   R11, R11
+	JZ      apart
+	TESTQ   $0x00000001, flags+120(FP)
+	JNZ     apart
+
+	// TILELOADDT1 (R9)(R10*1), TMM7
+	QUAD $0x000011bc4b7982c4
+	WORD $0x0000
+
+	// TILELOADD (DI)(SI*1), TMM6
+	QUAD $0x000037b44b7be2c4
+	WORD $0x0000
+
+	// TILESTORED TMM0, (R13)(R12*1)
+	QUAD $0x000025844b7a82c4
+	WORD $0x0000
+
+	// TILEZERO TMM0
+	LONG $0x497be2c4
+	BYTE $0xc0
+
+	// TDPBUSD TMM7, TMM6, TMM0
+	LONG $0x5e41e2c4
+	BYTE $0xc6
+
+	// TILELOADD (R8)(SI*1), TMM6
+	QUAD $0x000030b44b7bc2c4
+	WORD $0x0000
+
+	// TILESTORED TMM3, (R14)(R12*1)
+	QUAD $0x0000269c4b7a82c4
+	WORD $0x0000
+
+	// TILEZERO TMM3
+	LONG $0x497be2c4
+	BYTE $0xd8
+
+	// TDPBUSD TMM7, TMM6, TMM3
+	LONG $0x5e41e2c4
+	BYTE $0xde
+
+	// TILELOADDT1 64(R9)(R10*1), TMM7
+	QUAD $0x004011bc4b7982c4
+	WORD $0x0000
+
+	// TILESTORED TMM4, 64(R14)(R12*1)
+	QUAD $0x004026a44b7a82c4
+	WORD $0x0000
+
+	// TILEZERO TMM4
+	LONG $0x497be2c4
+	BYTE $0xe0
+
+	// TDPBUSD TMM7, TMM6, TMM4
+	LONG $0x5e41e2c4
+	BYTE $0xe6
+
+	// TILELOADD (DI)(SI*1), TMM6
+	QUAD $0x000037b44b7be2c4
+	WORD $0x0000
+
+	// TILESTORED TMM1, 64(R13)(R12*1)
+	QUAD $0x0040258c4b7a82c4
+	WORD $0x0000
+
+	// TILEZERO TMM1
+	LONG $0x497be2c4
+	BYTE $0xc8
+
+	// TDPBUSD TMM7, TMM6, TMM1
+	LONG $0x5e41e2c4
+	BYTE $0xce
+
+	// TILELOADDT1 128(R9)(R10*1), TMM7
+	QUAD $0x008011bc4b7982c4
+	WORD $0x0000
+
+	// TILESTORED TMM2, 128(R13)(R12*1)
+	QUAD $0x008025944b7a82c4
+	WORD $0x0000
+
+	// TILEZERO TMM2
+	LONG $0x497be2c4
+	BYTE $0xd0
+
+	// TDPBUSD TMM7, TMM6, TMM2
+	LONG $0x5e41e2c4
+	BYTE $0xd6
+
+	// TILELOADD (R8)(SI*1), TMM6
+	QUAD $0x000030b44b7bc2c4
+	WORD $0x0000
+
+	// TILESTORED TMM5, 128(R14)(R12*1)
+	QUAD $0x008026ac4b7a82c4
+	WORD $0x0000
+
+	// TILEZERO TMM5
+	LONG $0x497be2c4
+	BYTE $0xe8
+
+	// TDPBUSD TMM7, TMM6, TMM5
+	LONG $0x5e41e2c4
+	BYTE $0xee
+	JMP  stepped
+
+apart:
+	// TILESTORED TMM0, (R13)(R12*1)
+	QUAD $0x000025844b7a82c4
+	WORD $0x0000
+
+	// TILESTORED TMM1, 64(R13)(R12*1)
+	QUAD $0x0040258c4b7a82c4
+	WORD $0x0000
+
+	// TILESTORED TMM2, 128(R13)(R12*1)
+	QUAD $0x008025944b7a82c4
+	WORD $0x0000
+
+	// TILESTORED TMM3, (R14)(R12*1)
+	QUAD $0x0000269c4b7a82c4
+	WORD $0x0000
+
+	// TILESTORED TMM4, 64(R14)(R12*1)
+	QUAD $0x004026a44b7a82c4
+	WORD $0x0000
+
+	// TILESTORED TMM5, 128(R14)(R12*1)
+	QUAD $0x008026ac4b7a82c4
+	WORD $0x0000
+
+first:
+	TESTQ $0x00000001, flags+120(FP)
+	JZ    zero
+	MOVQ  c+64(FP), R13
+	MOVQ  cRow+72(FP), R12
+	MOVQ  rows+16(FP), R14
+	SHRQ  $0x01, R14
+	IMULQ R12, R14
+	ADDQ  R13, R14
+
+	// TILELOADD (R13)(R12*1), TMM0
+	QUAD $0x000025844b7b82c4
+	WORD $0x0000
+
+	// TILELOADD 64(R13)(R12*1), TMM1
+	QUAD $0x0040258c4b7b82c4
+	WORD $0x0000
+
+	// TILELOADD 128(R13)(R12*1), TMM2
+	QUAD $0x008025944b7b82c4
+	WORD $0x0000
+
+	// TILELOADD (R14)(R12*1), TMM3
+	QUAD $0x0000269c4b7b82c4
+	WORD $0x0000
+
+	// TILELOADD 64(R14)(R12*1), TMM4
+	QUAD $0x004026a44b7b82c4
+	WORD $0x0000
+
+	// TILELOADD 128(R14)(R12*1), TMM5
+	QUAD $0x008026ac4b7b82c4
+	WORD $0x0000
+	JMP  start
+
+zero:
+	// TILEZERO TMM0
+	LONG $0x497be2c4
+	BYTE $0xc0
+
+	// TILEZERO TMM1
+	LONG $0x497be2c4
+	BYTE $0xc8
+
+	// TILEZERO TMM2
+	LONG $0x497be2c4
+	BYTE $0xd0
+
+	// TILEZERO TMM3
+	LONG $0x497be2c4
+	BYTE $0xd8
+
+	// TILEZERO TMM4
+	LONG $0x497be2c4
+	BYTE $0xe0
+
+	// TILEZERO TMM5
+	LONG $0x497be2c4
+	BYTE $0xe8
+
+start:
+	TESTQ R11, R11
+	JZ    empty
+
+loop:
+	// TILELOADDT1 (R9)(R10*1), TMM7
+	QUAD $0x000011bc4b7982c4
+	WORD $0x0000
+
+	// TILELOADD (DI)(SI*1), TMM6
+	QUAD $0x000037b44b7be2c4
+	WORD $0x0000
+
+	// TDPBUSD TMM7, TMM6, TMM0
+	LONG $0x5e41e2c4
+	BYTE $0xc6
+
+	// TILELOADD (R8)(SI*1), TMM6
+	QUAD $0x000030b44b7bc2c4
+	WORD $0x0000
+
+	// TDPBUSD TMM7, TMM6, TMM3
+	LONG $0x5e41e2c4
+	BYTE $0xde
+
+	// TILELOADDT1 64(R9)(R10*1), TMM7
+	QUAD $0x004011bc4b7982c4
+	WORD $0x0000
+
+	// TDPBUSD TMM7, TMM6, TMM4
+	LONG $0x5e41e2c4
+	BYTE $0xe6
+
+	// TILELOADD (DI)(SI*1), TMM6
+	QUAD $0x000037b44b7be2c4
+	WORD $0x0000
+
+	// TDPBUSD TMM7, TMM6, TMM1
+	LONG $0x5e41e2c4
+	BYTE $0xce
+	MOVQ next+128(FP), R12
+	MOVQ 88(R12), R12
+
+column:
+	TESTQ     AX, AX
+	JZ        columnNone
+	VMOVUPS   (CX), Z10
+	VPSUBD    Z3, Z10, Z10
+	VCVTDQ2PS Z10, Z10
+	VMULPS    Z6, Z10, Z10
+	VADDPS    Z0, Z10, Z10
+	VMAXPS    Z10, Z9, Z10
+	VMOVUPS   64(CX), Z11
+	VPSUBD    Z4, Z11, Z11
+	VCVTDQ2PS Z11, Z11
+	VMULPS    Z7, Z11, Z11
+	VADDPS    Z1, Z11, Z11
+	VMAXPS    Z11, Z9, Z11
+	VMOVUPS   128(CX), Z12
+	VPSUBD    Z5, Z12, Z12
+	VCVTDQ2PS Z12, Z12
+	VMULPS    Z8, Z12, Z12
+	VADDPS    Z2, Z12, Z12
+	VMAXPS    Z12, Z9, Z12
+	TESTQ     BX, BX
+	JZ        columnUnadded
+	VMOVUPS   (BX), Z13
+	VADDPS    Z13, Z10, Z10
+	VMOVUPS   64(BX), Z13
+	VADDPS    Z13, Z11, Z11
+	VMOVUPS.Z 128(BX), K1, Z13
+	VADDPS    Z13, Z12, Z12
+	ADDQ      resRow+112(FP), BX
+
+columnUnadded:
+	VMOVUPS Z10, (DX)
+	VMOVUPS Z11, 64(DX)
+	VMOVUPS Z12, K1, 128(DX)
+	ADDQ    $0x000000c0, CX
+	ADDQ    cRow+72(FP), DX
+	DECQ    AX
+	DECQ    R12
+	JNZ     column
+
+columnNone:
+	// TILELOADDT1 128(R9)(R10*1), TMM7
+	QUAD $0x008011bc4b7982c4
+	WORD $0x0000
+
+	// TDPBUSD TMM7, TMM6, TMM2
+	LONG $0x5e41e2c4
+	BYTE $0xd6
+
+	// TILELOADD (R8)(SI*1), TMM6
+	QUAD $0x000030b44b7bc2c4
+	WORD $0x0000
+
+	// TDPBUSD TMM7, TMM6, TMM5
+	LONG $0x5e41e2c4
+	BYTE $0xee
+
+stepped:
+	ADDQ    $0x40, DI
+	ADDQ    $0x40, R8
+	MOVQ    R10, R12
+	SHLQ    $0x04, R12
+	ADDQ    R12, R9
+	MOVQ    next+128(FP), R12
+	MOVQ    88(R12), R12
+	CMPQ    R11, $0x01
+	CMOVQEQ rows+16(FP), R12
 
 step:
 	TESTQ     AX, AX
@@ -2986,1003 +5479,36 @@ stepUnadded:
 stepNone:
 	DECQ R11
 	JNZ  loop
+	JMP  tile
 
-done:
-rest:
-	TESTQ     AX, AX
-	JZ        restNone
-	VMOVUPS   (CX), Z10
-	VPSUBD    Z3, Z10, Z10
-	VCVTDQ2PS Z10, Z10
-	VMULPS    Z6, Z10, Z10
-	VADDPS    Z0, Z10, Z10
-	VMAXPS    Z10, Z9, Z10
-	VMOVUPS   64(CX), Z11
-	VPSUBD    Z4, Z11, Z11
-	VCVTDQ2PS Z11, Z11
-	VMULPS    Z7, Z11, Z11
-	VADDPS    Z1, Z11, Z11
-	VMAXPS    Z11, Z9, Z11
-	VMOVUPS   128(CX), Z12
-	VPSUBD    Z5, Z12, Z12
-	VCVTDQ2PS Z12, Z12
-	VMULPS    Z8, Z12, Z12
-	VADDPS    Z2, Z12, Z12
-	VMAXPS    Z12, Z9, Z12
-	TESTQ     BX, BX
-	JZ        restUnadded
-	VMOVUPS   (BX), Z13
-	VADDPS    Z13, Z10, Z10
-	VMOVUPS   64(BX), Z13
-	VADDPS    Z13, Z11, Z11
-	VMOVUPS.Z 128(BX), K1, Z13
-	VADDPS    Z13, Z12, Z12
-	ADDQ      resRow+112(FP), BX
-
-restUnadded:
-	VMOVUPS Z10, (DX)
-	VMOVUPS Z11, 64(DX)
-	VMOVUPS Z12, K1, 128(DX)
-	ADDQ    $0x000000c0, CX
-	ADDQ    cRow+72(FP), DX
-	DECQ    AX
-	JMP     rest
-
-restNone:
-	CMPQ      tiles+8(FP), $0x00
-	JE        end
-	LEAQ      63(SP), CX
-	ANDQ      $-64, CX
-	MOVQ      c+64(FP), DX
-	MOVQ      res+104(FP), BX
-	MOVQ      rows+16(FP), AX
-	MOVQ      bias+96(FP), SI
-	TESTQ     SI, SI
-	JZ        nobias
-	VMOVUPS   (SI), Z0
-	VMOVUPS   64(SI), Z1
-	VMOVUPS.Z 128(SI), K1, Z2
-
-nobias:
-	MOVQ      colSums+152(FP), SI
-	TESTQ     SI, SI
-	JZ        nocolSums
-	VMOVUPS   (SI), Z3
-	VMOVUPS   64(SI), Z4
-	VMOVUPS.Z 128(SI), K1, Z5
-
-nocolSums:
-	MOVQ      colScale+160(FP), SI
-	TESTQ     SI, SI
-	JZ        nocolScale
-	VMOVUPS   (SI), Z6
-	VMOVUPS   64(SI), Z7
-	VMOVUPS.Z 128(SI), K1, Z8
-
-nocolScale:
-	VBROADCASTSS zero+144(FP), Z10
-	VBROADCASTSS alpha+88(FP), Z11
-	VPMULLD      Z10, Z3, Z3
-	VMULPS       Z11, Z6, Z6
-	VPMULLD      Z10, Z4, Z4
-	VMULPS       Z11, Z7, Z7
-	VPMULLD      Z10, Z5, Z5
-	VMULPS       Z11, Z8, Z8
-	MOVQ         $0x000000c0, SI
-
-	// TILESTORED TMM0, (CX)(SI*1)
-	QUAD $0x000031844b7ae2c4
+last:
+	// TILESTORED TMM0, (R13)(R12*1)
+	QUAD $0x000025844b7a82c4
 	WORD $0x0000
 
-	// TILESTORED TMM1, 64(CX)(SI*1)
-	QUAD $0x0040318c4b7ae2c4
+	// TILESTORED TMM1, 64(R13)(R12*1)
+	QUAD $0x0040258c4b7a82c4
 	WORD $0x0000
 
-	// TILESTORED TMM2, 128(CX)(SI*1)
-	QUAD $0x008031944b7ae2c4
-	WORD $0x0000
-	MOVQ next+128(FP), SI
-	DECQ beside+136(FP)
-	JNZ  next
-	MOVQ 80(SI), DI
-	MOVQ DI, beside+136(FP)
-	ADDQ $0x28, SI
-
-next:
-	MOVQ    (SI), DI
-	ADDQ    DI, a+32(FP)
-	MOVQ    8(SI), DI
-	ADDQ    DI, b+48(FP)
-	MOVQ    16(SI), DI
-	ADDQ    DI, c+64(FP)
-	MOVQ    24(SI), DI
-	MOVQ    res+104(FP), R8
-	TESTQ   R8, R8
-	CMOVQEQ R8, DI
-	ADDQ    DI, res+104(FP)
-	MOVQ    32(SI), DI
-	MOVQ    bias+96(FP), R8
-	TESTQ   R8, R8
-	CMOVQEQ R8, DI
-	ADDQ    DI, bias+96(FP)
-	MOVQ    32(SI), DI
-	ADDQ    DI, colSums+152(FP)
-	MOVQ    32(SI), SI
-	ADDQ    SI, colScale+160(FP)
-	DECQ    tiles+8(FP)
-	JMP     tile
-
-end:
-	// TILERELEASE
-	LONG $0x4978e2c4
-	BYTE $0xc0
-	VZEROUPPER
-	RET
-
-// func gemmAMXS8Scaled_2x1(config *[64]byte, tiles int, rows int, steps int, a *float32, aRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int, next *[12]int, beside int, zero int32, colSums *int32, colScale *float32)
-// Requires: AVX, AVX512F, BMI2, CMOV
-TEXT ·gemmAMXS8Scaled_2x1(SB), $2112-168
-	MOVQ config+0(FP), AX
-
-	// LDTILECFG (AX)
-	QUAD    $0x000020844978e2c4
-	WORD    $0x0000
-	SHLQ    $0x02, aRow+40(FP)
-	SHLQ    $0x02, bRow+56(FP)
-	SHLQ    $0x02, cRow+72(FP)
-	SHLQ    $0x02, resRow+112(FP)
-	MOVQ    flags+120(FP), AX
-	VMOVUPS lanesff800000<>+0(SB), Z3
-	TESTQ   $0x00000004, AX
-	JZ      unclamped
-	VPXORD  Z3, Z3, Z3
-
-unclamped:
-	VPXORD Z0, Z0, Z0
-	MOVQ   cols+80(FP), AX
-	MOVL   $-1, SI
-	BZHIL  AX, SI, SI
-	KMOVW  SI, K1
-	XORQ   AX, AX
-
-tile:
-	CMPQ  tiles+8(FP), $0x00
-	JE    done
-	MOVQ  c+64(FP), SI
-	MOVQ  cRow+72(FP), DI
-	MOVQ  rows+16(FP), R8
-	SHRQ  $0x01, R8
-	IMULQ DI, R8
-	ADDQ  SI, R8
-	TESTQ $0x00000001, flags+120(FP)
-	JZ    zero
-
-	// TILELOADD (SI)(DI*1), TMM0
-	QUAD $0x00003e844b7be2c4
+	// TILESTORED TMM2, 128(R13)(R12*1)
+	QUAD $0x008025944b7a82c4
 	WORD $0x0000
 
-	// TILELOADD (R8)(DI*1), TMM1
-	QUAD $0x0000388c4b7bc2c4
-	WORD $0x0000
-	JMP  start
-
-zero:
-	// TILEZERO TMM0
-	LONG $0x497be2c4
-	BYTE $0xc0
-
-	// TILEZERO TMM1
-	LONG $0x497be2c4
-	BYTE $0xc8
-
-start:
-	MOVQ  a+32(FP), SI
-	MOVQ  aRow+40(FP), DI
-	MOVQ  rows+16(FP), R8
-	SHRQ  $0x01, R8
-	IMULQ DI, R8
-	ADDQ  SI, R8
-	MOVQ  b+48(FP), R9
-	MOVQ  bRow+56(FP), R10
-	MOVQ  R10, R11
-	SHLQ  $0x04, R11
-	MOVQ  steps+24(FP), R12
-	TESTQ R12, R12
-	JZ    done
-
-loop:
-	// TILELOADDT1 (R9)(R10*1), TMM4
-	QUAD $0x000011a44b7982c4
+	// TILESTORED TMM3, (R14)(R12*1)
+	QUAD $0x0000269c4b7a82c4
 	WORD $0x0000
 
-	// TILELOADD (SI)(DI*1), TMM2
-	QUAD $0x00003e944b7be2c4
+	// TILESTORED TMM4, 64(R14)(R12*1)
+	QUAD $0x004026a44b7a82c4
 	WORD $0x0000
 
-	// TDPBUSD TMM4, TMM2, TMM0
-	LONG $0x5e59e2c4
-	BYTE $0xc2
-
-	// TILELOADD (R8)(DI*1), TMM3
-	QUAD $0x0000389c4b7bc2c4
+	// TILESTORED TMM5, 128(R14)(R12*1)
+	QUAD $0x008026ac4b7a82c4
 	WORD $0x0000
 
-	// TDPBUSD TMM4, TMM3, TMM1
-	LONG $0x5e59e2c4
-	BYTE $0xcb
-	ADDQ $0x40, SI
-	ADDQ $0x40, R8
-	ADDQ R11, R9
-	MOVQ next+128(FP), R13
-	MOVQ 88(R13), R13
-
-step:
-	TESTQ     AX, AX
-	JZ        stepNone
-	VMOVUPS   (CX), Z4
-	VPSUBD    Z1, Z4, Z4
-	VCVTDQ2PS Z4, Z4
-	VMULPS    Z2, Z4, Z4
-	VADDPS    Z0, Z4, Z4
-	VMAXPS    Z4, Z3, Z4
-	TESTQ     BX, BX
-	JZ        stepUnadded
-	VMOVUPS.Z (BX), K1, Z5
-	VADDPS    Z5, Z4, Z4
-	ADDQ      resRow+112(FP), BX
-
-stepUnadded:
-	VMOVUPS Z4, K1, (DX)
-	ADDQ    $0x00000040, CX
-	ADDQ    cRow+72(FP), DX
-	DECQ    AX
-	DECQ    R13
-	JNZ     step
-
-stepNone:
-	DECQ R12
-	JNZ  loop
-
-done:
-rest:
-	TESTQ     AX, AX
-	JZ        restNone
-	VMOVUPS   (CX), Z4
-	VPSUBD    Z1, Z4, Z4
-	VCVTDQ2PS Z4, Z4
-	VMULPS    Z2, Z4, Z4
-	VADDPS    Z0, Z4, Z4
-	VMAXPS    Z4, Z3, Z4
-	TESTQ     BX, BX
-	JZ        restUnadded
-	VMOVUPS.Z (BX), K1, Z5
-	VADDPS    Z5, Z4, Z4
-	ADDQ      resRow+112(FP), BX
-
-restUnadded:
-	VMOVUPS Z4, K1, (DX)
-	ADDQ    $0x00000040, CX
-	ADDQ    cRow+72(FP), DX
-	DECQ    AX
-	JMP     rest
-
-restNone:
-	CMPQ      tiles+8(FP), $0x00
-	JE        end
-	LEAQ      63(SP), CX
-	ANDQ      $-64, CX
-	MOVQ      c+64(FP), DX
-	MOVQ      res+104(FP), BX
-	MOVQ      rows+16(FP), AX
-	MOVQ      bias+96(FP), SI
-	TESTQ     SI, SI
-	JZ        nobias
-	VMOVUPS.Z (SI), K1, Z0
-
-nobias:
-	MOVQ      colSums+152(FP), SI
-	TESTQ     SI, SI
-	JZ        nocolSums
-	VMOVUPS.Z (SI), K1, Z1
-
-nocolSums:
-	MOVQ      colScale+160(FP), SI
-	TESTQ     SI, SI
-	JZ        nocolScale
-	VMOVUPS.Z (SI), K1, Z2
-
-nocolScale:
-	VBROADCASTSS zero+144(FP), Z4
-	VBROADCASTSS alpha+88(FP), Z5
-	VPMULLD      Z4, Z1, Z1
-	VMULPS       Z5, Z2, Z2
-	MOVQ         $0x00000040, SI
-	MOVQ         rows+16(FP), DI
-	SHRQ         $0x01, DI
-	IMULQ        SI, DI
-	ADDQ         CX, DI
-
-	// TILESTORED TMM0, (CX)(SI*1)
-	QUAD $0x000031844b7ae2c4
-	WORD $0x0000
-
-	// TILESTORED TMM1, (DI)(SI*1)
-	QUAD $0x0000378c4b7ae2c4
-	WORD $0x0000
-	MOVQ next+128(FP), SI
-	DECQ beside+136(FP)
-	JNZ  next
-	MOVQ 80(SI), DI
-	MOVQ DI, beside+136(FP)
-	ADDQ $0x28, SI
-
-next:
-	MOVQ    (SI), DI
-	ADDQ    DI, a+32(FP)
-	MOVQ    8(SI), DI
-	ADDQ    DI, b+48(FP)
-	MOVQ    16(SI), DI
-	ADDQ    DI, c+64(FP)
-	MOVQ    24(SI), DI
-	MOVQ    res+104(FP), R8
-	TESTQ   R8, R8
-	CMOVQEQ R8, DI
-	ADDQ    DI, res+104(FP)
-	MOVQ    32(SI), DI
-	MOVQ    bias+96(FP), R8
-	TESTQ   R8, R8
-	CMOVQEQ R8, DI
-	ADDQ    DI, bias+96(FP)
-	MOVQ    32(SI), DI
-	ADDQ    DI, colSums+152(FP)
-	MOVQ    32(SI), SI
-	ADDQ    SI, colScale+160(FP)
-	DECQ    tiles+8(FP)
-	JMP     tile
-
-end:
-	// TILERELEASE
-	LONG $0x4978e2c4
-	BYTE $0xc0
-	VZEROUPPER
-	RET
-
-// func gemmAMXS8Scaled_2x2(config *[64]byte, tiles int, rows int, steps int, a *float32, aRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int, next *[12]int, beside int, zero int32, colSums *int32, colScale *float32)
-// Requires: AVX, AVX512F, BMI2, CMOV
-TEXT ·gemmAMXS8Scaled_2x2(SB), $4160-168
-	MOVQ config+0(FP), AX
-
-	// LDTILECFG (AX)
-	QUAD    $0x000020844978e2c4
-	WORD    $0x0000
-	SHLQ    $0x02, aRow+40(FP)
-	SHLQ    $0x02, bRow+56(FP)
-	SHLQ    $0x02, cRow+72(FP)
-	SHLQ    $0x02, resRow+112(FP)
-	MOVQ    flags+120(FP), AX
-	VMOVUPS lanesff800000<>+0(SB), Z6
-	TESTQ   $0x00000004, AX
-	JZ      unclamped
-	VPXORD  Z6, Z6, Z6
-
-unclamped:
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-	MOVQ   cols+80(FP), AX
-	MOVL   $-1, SI
-	BZHIL  AX, SI, SI
-	KMOVW  SI, K1
-	XORQ   AX, AX
-
-tile:
-	CMPQ  tiles+8(FP), $0x00
-	JE    done
-	MOVQ  c+64(FP), SI
-	MOVQ  cRow+72(FP), DI
-	MOVQ  rows+16(FP), R8
-	SHRQ  $0x01, R8
-	IMULQ DI, R8
-	ADDQ  SI, R8
-	TESTQ $0x00000001, flags+120(FP)
-	JZ    zero
-
-	// TILELOADD (SI)(DI*1), TMM0
-	QUAD $0x00003e844b7be2c4
-	WORD $0x0000
-
-	// TILELOADD 64(SI)(DI*1), TMM1
-	QUAD $0x00403e8c4b7be2c4
-	WORD $0x0000
-
-	// TILELOADD (R8)(DI*1), TMM2
-	QUAD $0x000038944b7bc2c4
-	WORD $0x0000
-
-	// TILELOADD 64(R8)(DI*1), TMM3
-	QUAD $0x0040389c4b7bc2c4
-	WORD $0x0000
-	JMP  start
-
-zero:
-	// TILEZERO TMM0
-	LONG $0x497be2c4
-	BYTE $0xc0
-
-	// TILEZERO TMM1
-	LONG $0x497be2c4
-	BYTE $0xc8
-
-	// TILEZERO TMM2
-	LONG $0x497be2c4
-	BYTE $0xd0
-
-	// TILEZERO TMM3
-	LONG $0x497be2c4
-	BYTE $0xd8
-
-start:
-	MOVQ  a+32(FP), SI
-	MOVQ  aRow+40(FP), DI
-	MOVQ  rows+16(FP), R8
-	SHRQ  $0x01, R8
-	IMULQ DI, R8
-	ADDQ  SI, R8
-	MOVQ  b+48(FP), R9
-	MOVQ  bRow+56(FP), R10
-	MOVQ  R10, R11
-	SHLQ  $0x04, R11
-	MOVQ  steps+24(FP), R12
-	TESTQ R12, R12
-	JZ    done
-
-loop:
-	// TILELOADDT1 (R9)(R10*1), TMM6
-	QUAD $0x000011b44b7982c4
-	WORD $0x0000
-
-	// TILELOADD (SI)(DI*1), TMM4
-	QUAD $0x00003ea44b7be2c4
-	WORD $0x0000
-
-	// TDPBUSD TMM6, TMM4, TMM0
-	LONG $0x5e49e2c4
-	BYTE $0xc4
-
-	// TILELOADD (R8)(DI*1), TMM5
-	QUAD $0x000038ac4b7bc2c4
-	WORD $0x0000
-
-	// TDPBUSD TMM6, TMM5, TMM2
-	LONG $0x5e49e2c4
-	BYTE $0xd5
-
-	// TILELOADDT1 64(R9)(R10*1), TMM7
-	QUAD $0x004011bc4b7982c4
-	WORD $0x0000
-
-	// TDPBUSD TMM7, TMM4, TMM1
-	LONG $0x5e41e2c4
-	BYTE $0xcc
-
-	// TDPBUSD TMM7, TMM5, TMM3
-	LONG $0x5e41e2c4
-	BYTE $0xdd
-	ADDQ $0x40, SI
-	ADDQ $0x40, R8
-	ADDQ R11, R9
-	MOVQ next+128(FP), R13
-	MOVQ 88(R13), R13
-
-step:
-	TESTQ     AX, AX
-	JZ        stepNone
-	VMOVUPS   (CX), Z7
-	VPSUBD    Z2, Z7, Z7
-	VCVTDQ2PS Z7, Z7
-	VMULPS    Z4, Z7, Z7
-	VADDPS    Z0, Z7, Z7
-	VMAXPS    Z7, Z6, Z7
-	VMOVUPS   64(CX), Z8
-	VPSUBD    Z3, Z8, Z8
-	VCVTDQ2PS Z8, Z8
-	VMULPS    Z5, Z8, Z8
-	VADDPS    Z1, Z8, Z8
-	VMAXPS    Z8, Z6, Z8
-	TESTQ     BX, BX
-	JZ        stepUnadded
-	VMOVUPS   (BX), Z9
-	VADDPS    Z9, Z7, Z7
-	VMOVUPS.Z 64(BX), K1, Z9
-	VADDPS    Z9, Z8, Z8
-	ADDQ      resRow+112(FP), BX
-
-stepUnadded:
-	VMOVUPS Z7, (DX)
-	VMOVUPS Z8, K1, 64(DX)
-	ADDQ    $0x00000080, CX
-	ADDQ    cRow+72(FP), DX
-	DECQ    AX
-	DECQ    R13
-	JNZ     step
-
-stepNone:
-	DECQ R12
-	JNZ  loop
-
-done:
-rest:
-	TESTQ     AX, AX
-	JZ        restNone
-	VMOVUPS   (CX), Z7
-	VPSUBD    Z2, Z7, Z7
-	VCVTDQ2PS Z7, Z7
-	VMULPS    Z4, Z7, Z7
-	VADDPS    Z0, Z7, Z7
-	VMAXPS    Z7, Z6, Z7
-	VMOVUPS   64(CX), Z8
-	VPSUBD    Z3, Z8, Z8
-	VCVTDQ2PS Z8, Z8
-	VMULPS    Z5, Z8, Z8
-	VADDPS    Z1, Z8, Z8
-	VMAXPS    Z8, Z6, Z8
-	TESTQ     BX, BX
-	JZ        restUnadded
-	VMOVUPS   (BX), Z9
-	VADDPS    Z9, Z7, Z7
-	VMOVUPS.Z 64(BX), K1, Z9
-	VADDPS    Z9, Z8, Z8
-	ADDQ      resRow+112(FP), BX
-
-restUnadded:
-	VMOVUPS Z7, (DX)
-	VMOVUPS Z8, K1, 64(DX)
-	ADDQ    $0x00000080, CX
-	ADDQ    cRow+72(FP), DX
-	DECQ    AX
-	JMP     rest
-
-restNone:
-	CMPQ      tiles+8(FP), $0x00
-	JE        end
-	LEAQ      63(SP), CX
-	ANDQ      $-64, CX
-	MOVQ      c+64(FP), DX
-	MOVQ      res+104(FP), BX
-	MOVQ      rows+16(FP), AX
-	MOVQ      bias+96(FP), SI
-	TESTQ     SI, SI
-	JZ        nobias
-	VMOVUPS   (SI), Z0
-	VMOVUPS.Z 64(SI), K1, Z1
-
-nobias:
-	MOVQ      colSums+152(FP), SI
-	TESTQ     SI, SI
-	JZ        nocolSums
-	VMOVUPS   (SI), Z2
-	VMOVUPS.Z 64(SI), K1, Z3
-
-nocolSums:
-	MOVQ      colScale+160(FP), SI
-	TESTQ     SI, SI
-	JZ        nocolScale
-	VMOVUPS   (SI), Z4
-	VMOVUPS.Z 64(SI), K1, Z5
-
-nocolScale:
-	VBROADCASTSS zero+144(FP), Z7
-	VBROADCASTSS alpha+88(FP), Z8
-	VPMULLD      Z7, Z2, Z2
-	VMULPS       Z8, Z4, Z4
-	VPMULLD      Z7, Z3, Z3
-	VMULPS       Z8, Z5, Z5
-	MOVQ         $0x00000080, SI
-	MOVQ         rows+16(FP), DI
-	SHRQ         $0x01, DI
-	IMULQ        SI, DI
-	ADDQ         CX, DI
-
-	// TILESTORED TMM0, (CX)(SI*1)
-	QUAD $0x000031844b7ae2c4
-	WORD $0x0000
-
-	// TILESTORED TMM1, 64(CX)(SI*1)
-	QUAD $0x0040318c4b7ae2c4
-	WORD $0x0000
-
-	// TILESTORED TMM2, (DI)(SI*1)
-	QUAD $0x000037944b7ae2c4
-	WORD $0x0000
-
-	// TILESTORED TMM3, 64(DI)(SI*1)
-	QUAD $0x0040379c4b7ae2c4
-	WORD $0x0000
-	MOVQ next+128(FP), SI
-	DECQ beside+136(FP)
-	JNZ  next
-	MOVQ 80(SI), DI
-	MOVQ DI, beside+136(FP)
-	ADDQ $0x28, SI
-
-next:
-	MOVQ    (SI), DI
-	ADDQ    DI, a+32(FP)
-	MOVQ    8(SI), DI
-	ADDQ    DI, b+48(FP)
-	MOVQ    16(SI), DI
-	ADDQ    DI, c+64(FP)
-	MOVQ    24(SI), DI
-	MOVQ    res+104(FP), R8
-	TESTQ   R8, R8
-	CMOVQEQ R8, DI
-	ADDQ    DI, res+104(FP)
-	MOVQ    32(SI), DI
-	MOVQ    bias+96(FP), R8
-	TESTQ   R8, R8
-	CMOVQEQ R8, DI
-	ADDQ    DI, bias+96(FP)
-	MOVQ    32(SI), DI
-	ADDQ    DI, colSums+152(FP)
-	MOVQ    32(SI), SI
-	ADDQ    SI, colScale+160(FP)
-	DECQ    tiles+8(FP)
-	JMP     tile
-
-end:
-	// TILERELEASE
-	LONG $0x4978e2c4
-	BYTE $0xc0
-	VZEROUPPER
-	RET
-
-// func gemmAMXS8Scaled_2x3(config *[64]byte, tiles int, rows int, steps int, a *float32, aRow int, b *float32, bRow int, c *float32, cRow int, cols int, alpha float32, bias *float32, res *float32, resRow int, flags int, next *[12]int, beside int, zero int32, colSums *int32, colScale *float32)
-// Requires: AVX, AVX512F, BMI2, CMOV
-TEXT ·gemmAMXS8Scaled_2x3(SB), $6208-168
-	MOVQ config+0(FP), AX
-
-	// LDTILECFG (AX)
-	QUAD    $0x000020844978e2c4
-	WORD    $0x0000
-	SHLQ    $0x02, aRow+40(FP)
-	SHLQ    $0x02, bRow+56(FP)
-	SHLQ    $0x02, cRow+72(FP)
-	SHLQ    $0x02, resRow+112(FP)
-	MOVQ    flags+120(FP), AX
-	VMOVUPS lanesff800000<>+0(SB), Z9
-	TESTQ   $0x00000004, AX
-	JZ      unclamped
-	VPXORD  Z9, Z9, Z9
-
-unclamped:
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	MOVQ   cols+80(FP), AX
-	MOVL   $-1, SI
-	BZHIL  AX, SI, SI
-	KMOVW  SI, K1
-	XORQ   AX, AX
-
-tile:
-	CMPQ  tiles+8(FP), $0x00
-	JE    done
-	MOVQ  c+64(FP), SI
-	MOVQ  cRow+72(FP), DI
-	MOVQ  rows+16(FP), R8
-	SHRQ  $0x01, R8
-	IMULQ DI, R8
-	ADDQ  SI, R8
-	TESTQ $0x00000001, flags+120(FP)
-	JZ    zero
-
-	// TILELOADD (SI)(DI*1), TMM0
-	QUAD $0x00003e844b7be2c4
-	WORD $0x0000
-
-	// TILELOADD 64(SI)(DI*1), TMM1
-	QUAD $0x00403e8c4b7be2c4
-	WORD $0x0000
-
-	// TILELOADD 128(SI)(DI*1), TMM2
-	QUAD $0x00803e944b7be2c4
-	WORD $0x0000
-
-	// TILELOADD (R8)(DI*1), TMM3
-	QUAD $0x0000389c4b7bc2c4
-	WORD $0x0000
-
-	// TILELOADD 64(R8)(DI*1), TMM4
-	QUAD $0x004038a44b7bc2c4
-	WORD $0x0000
-
-	// TILELOADD 128(R8)(DI*1), TMM5
-	QUAD $0x008038ac4b7bc2c4
-	WORD $0x0000
-	JMP  start
-
-zero:
-	// TILEZERO TMM0
-	LONG $0x497be2c4
-	BYTE $0xc0
-
-	// TILEZERO TMM1
-	LONG $0x497be2c4
-	BYTE $0xc8
-
-	// TILEZERO TMM2
-	LONG $0x497be2c4
-	BYTE $0xd0
-
-	// TILEZERO TMM3
-	LONG $0x497be2c4
-	BYTE $0xd8
-
-	// TILEZERO TMM4
-	LONG $0x497be2c4
-	BYTE $0xe0
-
-	// TILEZERO TMM5
-	LONG $0x497be2c4
-	BYTE $0xe8
-
-start:
-	MOVQ  a+32(FP), SI
-	MOVQ  aRow+40(FP), DI
-	MOVQ  rows+16(FP), R8
-	SHRQ  $0x01, R8
-	IMULQ DI, R8
-	ADDQ  SI, R8
-	MOVQ  b+48(FP), R9
-	MOVQ  bRow+56(FP), R10
-	MOVQ  R10, R11
-	SHLQ  $0x04, R11
-	MOVQ  steps+24(FP), R12
-	TESTQ R12, R12
-	JZ    done
-
-loop:
-	// TILELOADDT1 (R9)(R10*1), TMM7
-	QUAD $0x000011bc4b7982c4
-	WORD $0x0000
-
-	// TILELOADD (SI)(DI*1), TMM6
-	QUAD $0x00003eb44b7be2c4
-	WORD $0x0000
-
-	// TDPBUSD TMM7, TMM6, TMM0
-	LONG $0x5e41e2c4
-	BYTE $0xc6
-
-	// TILELOADD (R8)(DI*1), TMM6
-	QUAD $0x000038b44b7bc2c4
-	WORD $0x0000
-
-	// TDPBUSD TMM7, TMM6, TMM3
-	LONG $0x5e41e2c4
-	BYTE $0xde
-
-	// TILELOADDT1 64(R9)(R10*1), TMM7
-	QUAD $0x004011bc4b7982c4
-	WORD $0x0000
-
-	// TDPBUSD TMM7, TMM6, TMM4
-	LONG $0x5e41e2c4
-	BYTE $0xe6
-
-	// TILELOADD (SI)(DI*1), TMM6
-	QUAD $0x00003eb44b7be2c4
-	WORD $0x0000
-
-	// TDPBUSD TMM7, TMM6, TMM1
-	LONG $0x5e41e2c4
-	BYTE $0xce
-
-	// TILELOADDT1 128(R9)(R10*1), TMM7
-	QUAD $0x008011bc4b7982c4
-	WORD $0x0000
-
-	// TDPBUSD TMM7, TMM6, TMM2
-	LONG $0x5e41e2c4
-	BYTE $0xd6
-
-	// TILELOADD (R8)(DI*1), TMM6
-	QUAD $0x000038b44b7bc2c4
-	WORD $0x0000
-
-	// TDPBUSD TMM7, TMM6, TMM5
-	LONG $0x5e41e2c4
-	BYTE $0xee
-	ADDQ $0x40, SI
-	ADDQ $0x40, R8
-	ADDQ R11, R9
-	MOVQ next+128(FP), R13
-	MOVQ 88(R13), R13
-
-step:
-	TESTQ     AX, AX
-	JZ        stepNone
-	VMOVUPS   (CX), Z10
-	VPSUBD    Z3, Z10, Z10
-	VCVTDQ2PS Z10, Z10
-	VMULPS    Z6, Z10, Z10
-	VADDPS    Z0, Z10, Z10
-	VMAXPS    Z10, Z9, Z10
-	VMOVUPS   64(CX), Z11
-	VPSUBD    Z4, Z11, Z11
-	VCVTDQ2PS Z11, Z11
-	VMULPS    Z7, Z11, Z11
-	VADDPS    Z1, Z11, Z11
-	VMAXPS    Z11, Z9, Z11
-	VMOVUPS   128(CX), Z12
-	VPSUBD    Z5, Z12, Z12
-	VCVTDQ2PS Z12, Z12
-	VMULPS    Z8, Z12, Z12
-	VADDPS    Z2, Z12, Z12
-	VMAXPS    Z12, Z9, Z12
-	TESTQ     BX, BX
-	JZ        stepUnadded
-	VMOVUPS   (BX), Z13
-	VADDPS    Z13, Z10, Z10
-	VMOVUPS   64(BX), Z13
-	VADDPS    Z13, Z11, Z11
-	VMOVUPS.Z 128(BX), K1, Z13
-	VADDPS    Z13, Z12, Z12
-	ADDQ      resRow+112(FP), BX
-
-stepUnadded:
-	VMOVUPS Z10, (DX)
-	VMOVUPS Z11, 64(DX)
-	VMOVUPS Z12, K1, 128(DX)
-	ADDQ    $0x000000c0, CX
-	ADDQ    cRow+72(FP), DX
-	DECQ    AX
-	DECQ    R13
-	JNZ     step
-
-stepNone:
-	DECQ R12
-	JNZ  loop
-
-done:
-rest:
-	TESTQ     AX, AX
-	JZ        restNone
-	VMOVUPS   (CX), Z10
-	VPSUBD    Z3, Z10, Z10
-	VCVTDQ2PS Z10, Z10
-	VMULPS    Z6, Z10, Z10
-	VADDPS    Z0, Z10, Z10
-	VMAXPS    Z10, Z9, Z10
-	VMOVUPS   64(CX), Z11
-	VPSUBD    Z4, Z11, Z11
-	VCVTDQ2PS Z11, Z11
-	VMULPS    Z7, Z11, Z11
-	VADDPS    Z1, Z11, Z11
-	VMAXPS    Z11, Z9, Z11
-	VMOVUPS   128(CX), Z12
-	VPSUBD    Z5, Z12, Z12
-	VCVTDQ2PS Z12, Z12
-	VMULPS    Z8, Z12, Z12
-	VADDPS    Z2, Z12, Z12
-	VMAXPS    Z12, Z9, Z12
-	TESTQ     BX, BX
-	JZ        restUnadded
-	VMOVUPS   (BX), Z13
-	VADDPS    Z13, Z10, Z10
-	VMOVUPS   64(BX), Z13
-	VADDPS    Z13, Z11, Z11
-	VMOVUPS.Z 128(BX), K1, Z13
-	VADDPS    Z13, Z12, Z12
-	ADDQ      resRow+112(FP), BX
-
-restUnadded:
-	VMOVUPS Z10, (DX)
-	VMOVUPS Z11, 64(DX)
-	VMOVUPS Z12, K1, 128(DX)
-	ADDQ    $0x000000c0, CX
-	ADDQ    cRow+72(FP), DX
-	DECQ    AX
-	JMP     rest
-
-restNone:
-	CMPQ      tiles+8(FP), $0x00
-	JE        end
-	LEAQ      63(SP), CX
-	ANDQ      $-64, CX
-	MOVQ      c+64(FP), DX
-	MOVQ      res+104(FP), BX
-	MOVQ      rows+16(FP), AX
-	MOVQ      bias+96(FP), SI
-	TESTQ     SI, SI
-	JZ        nobias
-	VMOVUPS   (SI), Z0
-	VMOVUPS   64(SI), Z1
-	VMOVUPS.Z 128(SI), K1, Z2
-
-nobias:
-	MOVQ      colSums+152(FP), SI
-	TESTQ     SI, SI
-	JZ        nocolSums
-	VMOVUPS   (SI), Z3
-	VMOVUPS   64(SI), Z4
-	VMOVUPS.Z 128(SI), K1, Z5
-
-nocolSums:
-	MOVQ      colScale+160(FP), SI
-	TESTQ     SI, SI
-	JZ        nocolScale
-	VMOVUPS   (SI), Z6
-	VMOVUPS   64(SI), Z7
-	VMOVUPS.Z 128(SI), K1, Z8
-
-nocolScale:
-	VBROADCASTSS zero+144(FP), Z10
-	VBROADCASTSS alpha+88(FP), Z11
-	VPMULLD      Z10, Z3, Z3
-	VMULPS       Z11, Z6, Z6
-	VPMULLD      Z10, Z4, Z4
-	VMULPS       Z11, Z7, Z7
-	VPMULLD      Z10, Z5, Z5
-	VMULPS       Z11, Z8, Z8
-	MOVQ         $0x000000c0, SI
-	MOVQ         rows+16(FP), DI
-	SHRQ         $0x01, DI
-	IMULQ        SI, DI
-	ADDQ         CX, DI
-
-	// TILESTORED TMM0, (CX)(SI*1)
-	QUAD $0x000031844b7ae2c4
-	WORD $0x0000
-
-	// TILESTORED TMM1, 64(CX)(SI*1)
-	QUAD $0x0040318c4b7ae2c4
-	WORD $0x0000
-
-	// TILESTORED TMM2, 128(CX)(SI*1)
-	QUAD $0x008031944b7ae2c4
-	WORD $0x0000
-
-	// TILESTORED TMM3, (DI)(SI*1)
-	QUAD $0x0000379c4b7ae2c4
-	WORD $0x0000
-
-	// TILESTORED TMM4, 64(DI)(SI*1)
-	QUAD $0x004037a44b7ae2c4
-	WORD $0x0000
-
-	// TILESTORED TMM5, 128(DI)(SI*1)
-	QUAD $0x008037ac4b7ae2c4
-	WORD $0x0000
-	MOVQ next+128(FP), SI
-	DECQ beside+136(FP)
-	JNZ  next
-	MOVQ 80(SI), DI
-	MOVQ DI, beside+136(FP)
-	ADDQ $0x28, SI
-
-next:
-	MOVQ    (SI), DI
-	ADDQ    DI, a+32(FP)
-	MOVQ    8(SI), DI
-	ADDQ    DI, b+48(FP)
-	MOVQ    16(SI), DI
-	ADDQ    DI, c+64(FP)
-	MOVQ    24(SI), DI
-	MOVQ    res+104(FP), R8
-	TESTQ   R8, R8
-	CMOVQEQ R8, DI
-	ADDQ    DI, res+104(FP)
-	MOVQ    32(SI), DI
-	MOVQ    bias+96(FP), R8
-	TESTQ   R8, R8
-	CMOVQEQ R8, DI
-	ADDQ    DI, bias+96(FP)
-	MOVQ    32(SI), DI
-	ADDQ    DI, colSums+152(FP)
-	MOVQ    32(SI), SI
-	ADDQ    SI, colScale+160(FP)
-	DECQ    tiles+8(FP)
-	JMP     tile
+empty:
+	MOVQ $0x00000001, R11
+	JMP  stepped
 
 end:
 	// TILERELEASE
@@ -4019,17 +5545,119 @@ TEXT ·gemmAMXS8Gelu_1x1(SB), $1088-168
 	BZHIL   AX, SI, SI
 	KMOVW   SI, K1
 	XORQ    AX, AX
+	MOVQ    a+32(FP), DI
+	MOVQ    aRow+40(FP), SI
+	MOVQ    b+48(FP), R8
+	MOVQ    bRow+56(FP), R9
+	MOVQ    steps+24(FP), R10
+	JMP     first
 
 tile:
-	CMPQ  tiles+8(FP), $0x00
-	JE    done
-	MOVQ  c+64(FP), SI
-	MOVQ  cRow+72(FP), DI
+	CMPQ      tiles+8(FP), $0x00
+	JE        end
+	LEAQ      63(SP), CX
+	ANDQ      $-64, CX
+	MOVQ      c+64(FP), DX
+	MOVQ      res+104(FP), BX
+	MOVQ      rows+16(FP), AX
+	MOVQ      bias+96(FP), R10
+	TESTQ     R10, R10
+	JZ        nobias
+	VMOVUPS.Z (R10), K1, Z9
+
+nobias:
+	MOVQ      colSums+152(FP), R10
+	TESTQ     R10, R10
+	JZ        nocolSums
+	VMOVUPS.Z (R10), K1, Z10
+
+nocolSums:
+	MOVQ      colScale+160(FP), R10
+	TESTQ     R10, R10
+	JZ        nocolScale
+	VMOVUPS.Z (R10), K1, Z11
+
+nocolScale:
+	VBROADCASTSS zero+144(FP), Z12
+	VBROADCASTSS alpha+88(FP), Z13
+	VPMULLD      Z12, Z10, Z10
+	VMULPS       Z13, Z11, Z11
+	MOVQ         CX, R12
+	MOVQ         $0x00000040, R11
+	MOVQ         next+128(FP), R10
+	DECQ         beside+136(FP)
+	JNZ          next
+	MOVQ         80(R10), R13
+	MOVQ         R13, beside+136(FP)
+	ADDQ         $0x28, R10
+
+next:
+	MOVQ    (R10), R13
+	ADDQ    R13, a+32(FP)
+	MOVQ    8(R10), R13
+	ADDQ    R13, b+48(FP)
+	MOVQ    16(R10), R13
+	ADDQ    R13, c+64(FP)
+	MOVQ    24(R10), R13
+	MOVQ    res+104(FP), R14
+	TESTQ   R14, R14
+	CMOVQEQ R14, R13
+	ADDQ    R13, res+104(FP)
+	MOVQ    32(R10), R13
+	MOVQ    bias+96(FP), R14
+	TESTQ   R14, R14
+	CMOVQEQ R14, R13
+	ADDQ    R13, bias+96(FP)
+	MOVQ    32(R10), R13
+	ADDQ    R13, colSums+152(FP)
+	MOVQ    32(R10), R10
+	ADDQ    R10, colScale+160(FP)
+	DECQ    tiles+8(FP)
+	JZ      last
+	MOVQ    a+32(FP), DI
+	MOVQ    aRow+40(FP), SI
+	MOVQ    b+48(FP), R8
+	MOVQ    bRow+56(FP), R9
+	MOVQ    steps+24(FP), R10
+	TESTQ   R10, R10
+	JZ      apart
+	TESTQ   $0x00000001, flags+120(FP)
+	JNZ     apart
+
+	// TILELOADDT1 (R8)(R9*1), TMM2
+	QUAD $0x000008944b7982c4
+	WORD $0x0000
+
+	// TILELOADD (DI)(SI*1), TMM1
+	QUAD $0x0000378c4b7be2c4
+	WORD $0x0000
+
+	// TILESTORED TMM0, (R12)(R11*1)
+	QUAD $0x00001c844b7a82c4
+	WORD $0x0000
+
+	// TILEZERO TMM0
+	LONG $0x497be2c4
+	BYTE $0xc0
+
+	// TDPBUSD TMM2, TMM1, TMM0
+	LONG $0x5e69e2c4
+	BYTE $0xc1
+	JMP  stepped
+
+apart:
+	// TILESTORED TMM0, (R12)(R11*1)
+	QUAD $0x00001c844b7a82c4
+	WORD $0x0000
+
+first:
 	TESTQ $0x00000001, flags+120(FP)
 	JZ    zero
+	MOVQ  c+64(FP), R12
+	MOVQ  cRow+72(FP), R11
 
-	// TILELOADD (SI)(DI*1), TMM0
-	QUAD $0x00003e844b7be2c4
+	// TILELOADD (R12)(R11*1), TMM0
+	QUAD $0x00001c844b7b82c4
 	WORD $0x0000
 	JMP  start
 
@@ -4039,32 +5667,30 @@ zero:
 	BYTE $0xc0
 
 start:
-	MOVQ  a+32(FP), SI
-	MOVQ  aRow+40(FP), DI
-	MOVQ  b+48(FP), R8
-	MOVQ  bRow+56(FP), R9
-	MOVQ  R9, R10
-	SHLQ  $0x04, R10
-	MOVQ  steps+24(FP), R11
-	TESTQ R11, R11
-	JZ    done
+	TESTQ R10, R10
+	JZ    empty
 
 loop:
 	// TILELOADDT1 (R8)(R9*1), TMM2
 	QUAD $0x000008944b7982c4
 	WORD $0x0000
 
-	// TILELOADD (SI)(DI*1), TMM1
-	QUAD $0x00003e8c4b7be2c4
+	// TILELOADD (DI)(SI*1), TMM1
+	QUAD $0x0000378c4b7be2c4
 	WORD $0x0000
 
 	// TDPBUSD TMM2, TMM1, TMM0
 	LONG $0x5e69e2c4
 	BYTE $0xc1
-	ADDQ $0x40, SI
-	ADDQ R10, R8
-	MOVQ next+128(FP), R12
-	MOVQ 88(R12), R12
+
+stepped:
+	ADDQ    $0x40, DI
+	MOVQ    R9, R11
+	SHLQ    $0x04, R11
+	ADDQ    R11, R8
+	MOVQ    $0x00000001, R11
+	CMPQ    R10, $0x01
+	CMOVQEQ rows+16(FP), R11
 
 step:
 	TESTQ        AX, AX
@@ -4075,28 +5701,28 @@ step:
 	VMULPS       Z11, Z12, Z12
 	VADDPS       Z9, Z12, Z12
 	VANDPS       Z0, Z12, Z13
-	VMOVUPS      Z1, Z14
-	VMINPS       Z13, Z14, Z13
-	VMOVUPS      Z2, Z14
-	VFMADD213PS  Z3, Z13, Z14
-	VPERMPS      Z4, Z14, Z17
-	VSUBPS       Z17, Z13, Z17
-	VPERMPS      Z5, Z14, Z18
-	VPERMPS      Z6, Z14, Z19
-	VFMADD213PS  Z19, Z17, Z18
-	VPERMPS      Z7, Z14, Z19
-	VFMADD213PS  Z19, Z17, Z18
-	VPERMPS      Z8, Z14, Z19
-	VFMADD213PS  Z19, Z17, Z18
-	VPERMPS      normalTail2<>+0(SB), Z14, Z19
-	VFMADD213PS  Z19, Z17, Z18
-	VPERMPS      normalTail1<>+0(SB), Z14, Z19
-	VFMADD213PS  Z19, Z17, Z18
-	VPERMPS      normalTail0<>+0(SB), Z14, Z14
-	VFMADD213PS  Z14, Z17, Z18
-	VPXORD       Z15, Z15, Z15
-	VMAXPS       Z12, Z15, Z12
-	VFNMADD231PS Z18, Z13, Z12
+	VMOVUPS      Z1, Z15
+	VMINPS       Z13, Z15, Z13
+	VMOVUPS      Z2, Z15
+	VFMADD213PS  Z3, Z13, Z15
+	VPERMPS      Z4, Z15, Z16
+	VSUBPS       Z16, Z13, Z16
+	VPERMPS      Z5, Z15, Z17
+	VPERMPS      Z6, Z15, Z18
+	VFMADD213PS  Z18, Z16, Z17
+	VPERMPS      Z7, Z15, Z18
+	VFMADD213PS  Z18, Z16, Z17
+	VPERMPS      Z8, Z15, Z18
+	VFMADD213PS  Z18, Z16, Z17
+	VPERMPS      normalTail2<>+0(SB), Z15, Z18
+	VFMADD213PS  Z18, Z16, Z17
+	VPERMPS      normalTail1<>+0(SB), Z15, Z18
+	VFMADD213PS  Z18, Z16, Z17
+	VPERMPS      normalTail0<>+0(SB), Z15, Z15
+	VFMADD213PS  Z15, Z16, Z17
+	VPXORD       Z14, Z14, Z14
+	VMAXPS       Z12, Z14, Z12
+	VFNMADD231PS Z17, Z13, Z12
 	TESTQ        BX, BX
 	JZ           stepUnadded
 	VMOVUPS.Z    (BX), K1, Z13
@@ -4108,123 +5734,22 @@ stepUnadded:
 	ADDQ    $0x00000040, CX
 	ADDQ    cRow+72(FP), DX
 	DECQ    AX
-	DECQ    R12
+	DECQ    R11
 	JNZ     step
 
 stepNone:
-	DECQ R11
+	DECQ R10
 	JNZ  loop
+	JMP  tile
 
-done:
-rest:
-	TESTQ        AX, AX
-	JZ           restNone
-	VMOVUPS      (CX), Z12
-	VPSUBD       Z10, Z12, Z12
-	VCVTDQ2PS    Z12, Z12
-	VMULPS       Z11, Z12, Z12
-	VADDPS       Z9, Z12, Z12
-	VANDPS       Z0, Z12, Z13
-	VMOVUPS      Z1, Z14
-	VMINPS       Z13, Z14, Z13
-	VMOVUPS      Z2, Z14
-	VFMADD213PS  Z3, Z13, Z14
-	VPERMPS      Z4, Z14, Z17
-	VSUBPS       Z17, Z13, Z17
-	VPERMPS      Z5, Z14, Z18
-	VPERMPS      Z6, Z14, Z19
-	VFMADD213PS  Z19, Z17, Z18
-	VPERMPS      Z7, Z14, Z19
-	VFMADD213PS  Z19, Z17, Z18
-	VPERMPS      Z8, Z14, Z19
-	VFMADD213PS  Z19, Z17, Z18
-	VPERMPS      normalTail2<>+0(SB), Z14, Z19
-	VFMADD213PS  Z19, Z17, Z18
-	VPERMPS      normalTail1<>+0(SB), Z14, Z19
-	VFMADD213PS  Z19, Z17, Z18
-	VPERMPS      normalTail0<>+0(SB), Z14, Z14
-	VFMADD213PS  Z14, Z17, Z18
-	VPXORD       Z16, Z16, Z16
-	VMAXPS       Z12, Z16, Z12
-	VFNMADD231PS Z18, Z13, Z12
-	TESTQ        BX, BX
-	JZ           restUnadded
-	VMOVUPS.Z    (BX), K1, Z13
-	VADDPS       Z13, Z12, Z12
-	ADDQ         resRow+112(FP), BX
-
-restUnadded:
-	VMOVUPS Z12, K1, (DX)
-	ADDQ    $0x00000040, CX
-	ADDQ    cRow+72(FP), DX
-	DECQ    AX
-	JMP     rest
-
-restNone:
-	CMPQ      tiles+8(FP), $0x00
-	JE        end
-	LEAQ      63(SP), CX
-	ANDQ      $-64, CX
-	MOVQ      c+64(FP), DX
-	MOVQ      res+104(FP), BX
-	MOVQ      rows+16(FP), AX
-	MOVQ      bias+96(FP), SI
-	TESTQ     SI, SI
-	JZ        nobias
-	VMOVUPS.Z (SI), K1, Z9
-
-nobias:
-	MOVQ      colSums+152(FP), SI
-	TESTQ     SI, SI
-	JZ        nocolSums
-	VMOVUPS.Z (SI), K1, Z10
-
-nocolSums:
-	MOVQ      colScale+160(FP), SI
-	TESTQ     SI, SI
-	JZ        nocolScale
-	VMOVUPS.Z (SI), K1, Z11
-
-nocolScale:
-	VBROADCASTSS zero+144(FP), Z12
-	VBROADCASTSS alpha+88(FP), Z13
-	VPMULLD      Z12, Z10, Z10
-	VMULPS       Z13, Z11, Z11
-	MOVQ         $0x00000040, SI
-
-	// TILESTORED TMM0, (CX)(SI*1)
-	QUAD $0x000031844b7ae2c4
+last:
+	// TILESTORED TMM0, (R12)(R11*1)
+	QUAD $0x00001c844b7a82c4
 	WORD $0x0000
-	MOVQ next+128(FP), SI
-	DECQ beside+136(FP)
-	JNZ  next
-	MOVQ 80(SI), DI
-	MOVQ DI, beside+136(FP)
-	ADDQ $0x28, SI
 
-next:
-	MOVQ    (SI), DI
-	ADDQ    DI, a+32(FP)
-	MOVQ    8(SI), DI
-	ADDQ    DI, b+48(FP)
-	MOVQ    16(SI), DI
-	ADDQ    DI, c+64(FP)
-	MOVQ    24(SI), DI
-	MOVQ    res+104(FP), R8
-	TESTQ   R8, R8
-	CMOVQEQ R8, DI
-	ADDQ    DI, res+104(FP)
-	MOVQ    32(SI), DI
-	MOVQ    bias+96(FP), R8
-	TESTQ   R8, R8
-	CMOVQEQ R8, DI
-	ADDQ    DI, bias+96(FP)
-	MOVQ    32(SI), DI
-	ADDQ    DI, colSums+152(FP)
-	MOVQ    32(SI), SI
-	ADDQ    SI, colScale+160(FP)
-	DECQ    tiles+8(FP)
-	JMP     tile
+empty:
+	MOVQ $0x00000001, R10
+	JMP  stepped
 
 end:
 	// TILERELEASE
@@ -4478,21 +6003,148 @@ TEXT ·gemmAMXS8Gelu_1x2(SB), $2112-168
 	BZHIL   AX, SI, SI
 	KMOVW   SI, K1
 	XORQ    AX, AX
+	MOVQ    a+32(FP), DI
+	MOVQ    aRow+40(FP), SI
+	MOVQ    b+48(FP), R8
+	MOVQ    bRow+56(FP), R9
+	MOVQ    steps+24(FP), R10
+	JMP     first
 
 tile:
-	CMPQ  tiles+8(FP), $0x00
-	JE    done
-	MOVQ  c+64(FP), SI
-	MOVQ  cRow+72(FP), DI
-	TESTQ $0x00000001, flags+120(FP)
-	JZ    zero
+	CMPQ      tiles+8(FP), $0x00
+	JE        end
+	LEAQ      63(SP), CX
+	ANDQ      $-64, CX
+	MOVQ      c+64(FP), DX
+	MOVQ      res+104(FP), BX
+	MOVQ      rows+16(FP), AX
+	MOVQ      bias+96(FP), R10
+	TESTQ     R10, R10
+	JZ        nobias
+	VMOVUPS   (R10), Z9
+	VMOVUPS.Z 64(R10), K1, Z10
 
-	// TILELOADD (SI)(DI*1), TMM0
-	QUAD $0x00003e844b7be2c4
+nobias:
+	MOVQ      colSums+152(FP), R10
+	TESTQ     R10, R10
+	JZ        nocolSums
+	VMOVUPS   (R10), Z11
+	VMOVUPS.Z 64(R10), K1, Z12
+
+nocolSums:
+	MOVQ      colScale+160(FP), R10
+	TESTQ     R10, R10
+	JZ        nocolScale
+	VMOVUPS   (R10), Z13
+	VMOVUPS.Z 64(R10), K1, Z14
+
+nocolScale:
+	VBROADCASTSS zero+144(FP), Z15
+	VBROADCASTSS alpha+88(FP), Z16
+	VPMULLD      Z15, Z11, Z11
+	VMULPS       Z16, Z13, Z13
+	VPMULLD      Z15, Z12, Z12
+	VMULPS       Z16, Z14, Z14
+	MOVQ         CX, R12
+	MOVQ         $0x00000080, R11
+	MOVQ         next+128(FP), R10
+	DECQ         beside+136(FP)
+	JNZ          next
+	MOVQ         80(R10), R13
+	MOVQ         R13, beside+136(FP)
+	ADDQ         $0x28, R10
+
+next:
+	MOVQ    (R10), R13
+	ADDQ    R13, a+32(FP)
+	MOVQ    8(R10), R13
+	ADDQ    R13, b+48(FP)
+	MOVQ    16(R10), R13
+	ADDQ    R13, c+64(FP)
+	MOVQ    24(R10), R13
+	MOVQ    res+104(FP), R14
+	TESTQ   R14, R14
+	CMOVQEQ R14, R13
+	ADDQ    R13, res+104(FP)
+	MOVQ    32(R10), R13
+	MOVQ    bias+96(FP), R14
+	TESTQ   R14, R14
+	CMOVQEQ R14, R13
+	ADDQ    R13, bias+96(FP)
+	MOVQ    32(R10), R13
+	ADDQ    R13, colSums+152(FP)
+	MOVQ    32(R10), R10
+	ADDQ    R10, colScale+160(FP)
+	DECQ    tiles+8(FP)
+	JZ      last
+	MOVQ    a+32(FP), DI
+	MOVQ    aRow+40(FP), SI
+	MOVQ    b+48(FP), R8
+	MOVQ    bRow+56(FP), R9
+	MOVQ    steps+24(FP), R10
+	TESTQ   R10, R10
+	JZ      apart
+	TESTQ   $0x00000001, flags+120(FP)
+	JNZ     apart
+
+	// TILELOADDT1 (R8)(R9*1), TMM3
+	QUAD $0x0000089c4b7982c4
 	WORD $0x0000
 
-	// TILELOADD 64(SI)(DI*1), TMM1
-	QUAD $0x00403e8c4b7be2c4
+	// TILELOADD (DI)(SI*1), TMM2
+	QUAD $0x000037944b7be2c4
+	WORD $0x0000
+
+	// TILESTORED TMM0, (R12)(R11*1)
+	QUAD $0x00001c844b7a82c4
+	WORD $0x0000
+
+	// TILEZERO TMM0
+	LONG $0x497be2c4
+	BYTE $0xc0
+
+	// TDPBUSD TMM3, TMM2, TMM0
+	LONG $0x5e61e2c4
+	BYTE $0xc2
+
+	// TILELOADDT1 64(R8)(R9*1), TMM4
+	QUAD $0x004008a44b7982c4
+	WORD $0x0000
+
+	// TILESTORED TMM1, 64(R12)(R11*1)
+	QUAD $0x00401c8c4b7a82c4
+	WORD $0x0000
+
+	// TILEZERO TMM1
+	LONG $0x497be2c4
+	BYTE $0xc8
+
+	// TDPBUSD TMM4, TMM2, TMM1
+	LONG $0x5e59e2c4
+	BYTE $0xca
+	JMP  stepped
+
+apart:
+	// TILESTORED TMM0, (R12)(R11*1)
+	QUAD $0x00001c844b7a82c4
+	WORD $0x0000
+
+	// TILESTORED TMM1, 64(R12)(R11*1)
+	QUAD $0x00401c8c4b7a82c4
+	WORD $0x0000
+
+first:
+	TESTQ $0x00000001, flags+120(FP)
+	JZ    zero
+	MOVQ  c+64(FP), R12
+	MOVQ  cRow+72(FP), R11
+
+	// TILELOADD (R12)(R11*1), TMM0
+	QUAD $0x00001c844b7b82c4
+	WORD $0x0000
+
+	// TILELOADD 64(R12)(R11*1), TMM1
+	QUAD $0x00401c8c4b7b82c4
 	WORD $0x0000
 	JMP  start
 
@@ -4506,29 +6158,100 @@ zero:
 	BYTE $0xc8
 
 start:
-	MOVQ  a+32(FP), SI
-	MOVQ  aRow+40(FP), DI
-	MOVQ  b+48(FP), R8
-	MOVQ  bRow+56(FP), R9
-	MOVQ  R9, R10
-	SHLQ  $0x04, R10
-	MOVQ  steps+24(FP), R11
-	TESTQ R11, R11
-	JZ    done
+	TESTQ R10, R10
+	JZ    empty
 
 loop:
 	// TILELOADDT1 (R8)(R9*1), TMM3
 	QUAD $0x0000089c4b7982c4
 	WORD $0x0000
 
-	// TILELOADD (SI)(DI*1), TMM2
-	QUAD $0x00003e944b7be2c4
+	// TILELOADD (DI)(SI*1), TMM2
+	QUAD $0x000037944b7be2c4
 	WORD $0x0000
 
 	// TDPBUSD TMM3, TMM2, TMM0
 	LONG $0x5e61e2c4
 	BYTE $0xc2
+	MOVQ $0x00000001, R11
 
+column:
+	TESTQ        AX, AX
+	JZ           columnNone
+	VMOVUPS      (CX), Z15
+	VPSUBD       Z11, Z15, Z15
+	VCVTDQ2PS    Z15, Z15
+	VMULPS       Z13, Z15, Z15
+	VADDPS       Z9, Z15, Z15
+	VANDPS       Z0, Z15, Z16
+	VMOVUPS      Z1, Z21
+	VMINPS       Z16, Z21, Z16
+	VMOVUPS      Z2, Z21
+	VFMADD213PS  Z3, Z16, Z21
+	VPERMPS      Z4, Z21, Z22
+	VSUBPS       Z22, Z16, Z22
+	VPERMPS      Z5, Z21, Z23
+	VPERMPS      Z6, Z21, Z24
+	VFMADD213PS  Z24, Z22, Z23
+	VPERMPS      Z7, Z21, Z24
+	VFMADD213PS  Z24, Z22, Z23
+	VPERMPS      Z8, Z21, Z24
+	VFMADD213PS  Z24, Z22, Z23
+	VPERMPS      normalTail2<>+0(SB), Z21, Z24
+	VFMADD213PS  Z24, Z22, Z23
+	VPERMPS      normalTail1<>+0(SB), Z21, Z24
+	VFMADD213PS  Z24, Z22, Z23
+	VPERMPS      normalTail0<>+0(SB), Z21, Z21
+	VFMADD213PS  Z21, Z22, Z23
+	VPXORD       Z17, Z17, Z17
+	VMAXPS       Z15, Z17, Z15
+	VFNMADD231PS Z23, Z16, Z15
+	VMOVUPS      64(CX), Z16
+	VPSUBD       Z12, Z16, Z16
+	VCVTDQ2PS    Z16, Z16
+	VMULPS       Z14, Z16, Z16
+	VADDPS       Z10, Z16, Z16
+	VANDPS       Z0, Z16, Z21
+	VMOVUPS      Z1, Z22
+	VMINPS       Z21, Z22, Z21
+	VMOVUPS      Z2, Z22
+	VFMADD213PS  Z3, Z21, Z22
+	VPERMPS      Z4, Z22, Z23
+	VSUBPS       Z23, Z21, Z23
+	VPERMPS      Z5, Z22, Z24
+	VPERMPS      Z6, Z22, Z25
+	VFMADD213PS  Z25, Z23, Z24
+	VPERMPS      Z7, Z22, Z25
+	VFMADD213PS  Z25, Z23, Z24
+	VPERMPS      Z8, Z22, Z25
+	VFMADD213PS  Z25, Z23, Z24
+	VPERMPS      normalTail2<>+0(SB), Z22, Z25
+	VFMADD213PS  Z25, Z23, Z24
+	VPERMPS      normalTail1<>+0(SB), Z22, Z25
+	VFMADD213PS  Z25, Z23, Z24
+	VPERMPS      normalTail0<>+0(SB), Z22, Z22
+	VFMADD213PS  Z22, Z23, Z24
+	VPXORD       Z18, Z18, Z18
+	VMAXPS       Z16, Z18, Z16
+	VFNMADD231PS Z24, Z21, Z16
+	TESTQ        BX, BX
+	JZ           columnUnadded
+	VMOVUPS      (BX), Z21
+	VADDPS       Z21, Z15, Z15
+	VMOVUPS.Z    64(BX), K1, Z21
+	VADDPS       Z21, Z16, Z16
+	ADDQ         resRow+112(FP), BX
+
+columnUnadded:
+	VMOVUPS Z15, (DX)
+	VMOVUPS Z16, K1, 64(DX)
+	ADDQ    $0x00000080, CX
+	ADDQ    cRow+72(FP), DX
+	DECQ    AX
+	DECQ    R11
+	JNZ     column
+
+columnNone:
 	// TILELOADDT1 64(R8)(R9*1), TMM4
 	QUAD $0x004008a44b7982c4
 	WORD $0x0000
@@ -4536,10 +6259,15 @@ loop:
 	// TDPBUSD TMM4, TMM2, TMM1
 	LONG $0x5e59e2c4
 	BYTE $0xca
-	ADDQ $0x40, SI
-	ADDQ R10, R8
-	MOVQ next+128(FP), R12
-	MOVQ 88(R12), R12
+
+stepped:
+	ADDQ    $0x40, DI
+	MOVQ    R9, R11
+	SHLQ    $0x04, R11
+	ADDQ    R11, R8
+	MOVQ    $0x00000001, R11
+	CMPQ    R10, $0x01
+	CMOVQEQ rows+16(FP), R11
 
 step:
 	TESTQ        AX, AX
@@ -4550,62 +6278,62 @@ step:
 	VMULPS       Z13, Z15, Z15
 	VADDPS       Z9, Z15, Z15
 	VANDPS       Z0, Z15, Z16
-	VMOVUPS      Z1, Z18
-	VMINPS       Z16, Z18, Z16
-	VMOVUPS      Z2, Z18
-	VFMADD213PS  Z3, Z16, Z18
-	VPERMPS      Z4, Z18, Z19
-	VSUBPS       Z19, Z16, Z19
-	VPERMPS      Z5, Z18, Z23
-	VPERMPS      Z6, Z18, Z24
-	VFMADD213PS  Z24, Z19, Z23
-	VPERMPS      Z7, Z18, Z24
-	VFMADD213PS  Z24, Z19, Z23
-	VPERMPS      Z8, Z18, Z24
-	VFMADD213PS  Z24, Z19, Z23
-	VPERMPS      normalTail2<>+0(SB), Z18, Z24
-	VFMADD213PS  Z24, Z19, Z23
-	VPERMPS      normalTail1<>+0(SB), Z18, Z24
-	VFMADD213PS  Z24, Z19, Z23
-	VPERMPS      normalTail0<>+0(SB), Z18, Z18
-	VFMADD213PS  Z18, Z19, Z23
-	VPXORD       Z17, Z17, Z17
-	VMAXPS       Z15, Z17, Z15
+	VMOVUPS      Z1, Z21
+	VMINPS       Z16, Z21, Z16
+	VMOVUPS      Z2, Z21
+	VFMADD213PS  Z3, Z16, Z21
+	VPERMPS      Z4, Z21, Z22
+	VSUBPS       Z22, Z16, Z22
+	VPERMPS      Z5, Z21, Z23
+	VPERMPS      Z6, Z21, Z24
+	VFMADD213PS  Z24, Z22, Z23
+	VPERMPS      Z7, Z21, Z24
+	VFMADD213PS  Z24, Z22, Z23
+	VPERMPS      Z8, Z21, Z24
+	VFMADD213PS  Z24, Z22, Z23
+	VPERMPS      normalTail2<>+0(SB), Z21, Z24
+	VFMADD213PS  Z24, Z22, Z23
+	VPERMPS      normalTail1<>+0(SB), Z21, Z24
+	VFMADD213PS  Z24, Z22, Z23
+	VPERMPS      normalTail0<>+0(SB), Z21, Z21
+	VFMADD213PS  Z21, Z22, Z23
+	VPXORD       Z19, Z19, Z19
+	VMAXPS       Z15, Z19, Z15
 	VFNMADD231PS Z23, Z16, Z15
 	VMOVUPS      64(CX), Z16
 	VPSUBD       Z12, Z16, Z16
 	VCVTDQ2PS    Z16, Z16
 	VMULPS       Z14, Z16, Z16
 	VADDPS       Z10, Z16, Z16
-	VANDPS       Z0, Z16, Z18
-	VMOVUPS      Z1, Z19
-	VMINPS       Z18, Z19, Z18
-	VMOVUPS      Z2, Z19
-	VFMADD213PS  Z3, Z18, Z19
-	VPERMPS      Z4, Z19, Z23
-	VSUBPS       Z23, Z18, Z23
-	VPERMPS      Z5, Z19, Z24
-	VPERMPS      Z6, Z19, Z25
+	VANDPS       Z0, Z16, Z21
+	VMOVUPS      Z1, Z22
+	VMINPS       Z21, Z22, Z21
+	VMOVUPS      Z2, Z22
+	VFMADD213PS  Z3, Z21, Z22
+	VPERMPS      Z4, Z22, Z23
+	VSUBPS       Z23, Z21, Z23
+	VPERMPS      Z5, Z22, Z24
+	VPERMPS      Z6, Z22, Z25
 	VFMADD213PS  Z25, Z23, Z24
-	VPERMPS      Z7, Z19, Z25
+	VPERMPS      Z7, Z22, Z25
 	VFMADD213PS  Z25, Z23, Z24
-	VPERMPS      Z8, Z19, Z25
+	VPERMPS      Z8, Z22, Z25
 	VFMADD213PS  Z25, Z23, Z24
-	VPERMPS      normalTail2<>+0(SB), Z19, Z25
+	VPERMPS      normalTail2<>+0(SB), Z22, Z25
 	VFMADD213PS  Z25, Z23, Z24
-	VPERMPS      normalTail1<>+0(SB), Z19, Z25
+	VPERMPS      normalTail1<>+0(SB), Z22, Z25
 	VFMADD213PS  Z25, Z23, Z24
-	VPERMPS      normalTail0<>+0(SB), Z19, Z19
-	VFMADD213PS  Z19, Z23, Z24
+	VPERMPS      normalTail0<>+0(SB), Z22, Z22
+	VFMADD213PS  Z22, Z23, Z24
 	VPXORD       Z20, Z20, Z20
 	VMAXPS       Z16, Z20, Z16
-	VFNMADD231PS Z24, Z18, Z16
+	VFNMADD231PS Z24, Z21, Z16
 	TESTQ        BX, BX
 	JZ           stepUnadded
-	VMOVUPS      (BX), Z18
-	VADDPS       Z18, Z15, Z15
-	VMOVUPS.Z    64(BX), K1, Z18
-	VADDPS       Z18, Z16, Z16
+	VMOVUPS      (BX), Z21
+	VADDPS       Z21, Z15, Z15
+	VMOVUPS.Z    64(BX), K1, Z21
+	VADDPS       Z21, Z16, Z16
 	ADDQ         resRow+112(FP), BX
 
 stepUnadded:
@@ -4614,163 +6342,26 @@ stepUnadded:
 	ADDQ    $0x00000080, CX
 	ADDQ    cRow+72(FP), DX
 	DECQ    AX
-	DECQ    R12
+	DECQ    R11
 	JNZ     step
 
 stepNone:
-	DECQ R11
+	DECQ R10
 	JNZ  loop
+	JMP  tile
 
-done:
-rest:
-	TESTQ        AX, AX
-	JZ           restNone
-	VMOVUPS      (CX), Z15
-	VPSUBD       Z11, Z15, Z15
-	VCVTDQ2PS    Z15, Z15
-	VMULPS       Z13, Z15, Z15
-	VADDPS       Z9, Z15, Z15
-	VANDPS       Z0, Z15, Z16
-	VMOVUPS      Z1, Z18
-	VMINPS       Z16, Z18, Z16
-	VMOVUPS      Z2, Z18
-	VFMADD213PS  Z3, Z16, Z18
-	VPERMPS      Z4, Z18, Z19
-	VSUBPS       Z19, Z16, Z19
-	VPERMPS      Z5, Z18, Z23
-	VPERMPS      Z6, Z18, Z24
-	VFMADD213PS  Z24, Z19, Z23
-	VPERMPS      Z7, Z18, Z24
-	VFMADD213PS  Z24, Z19, Z23
-	VPERMPS      Z8, Z18, Z24
-	VFMADD213PS  Z24, Z19, Z23
-	VPERMPS      normalTail2<>+0(SB), Z18, Z24
-	VFMADD213PS  Z24, Z19, Z23
-	VPERMPS      normalTail1<>+0(SB), Z18, Z24
-	VFMADD213PS  Z24, Z19, Z23
-	VPERMPS      normalTail0<>+0(SB), Z18, Z18
-	VFMADD213PS  Z18, Z19, Z23
-	VPXORD       Z21, Z21, Z21
-	VMAXPS       Z15, Z21, Z15
-	VFNMADD231PS Z23, Z16, Z15
-	VMOVUPS      64(CX), Z16
-	VPSUBD       Z12, Z16, Z16
-	VCVTDQ2PS    Z16, Z16
-	VMULPS       Z14, Z16, Z16
-	VADDPS       Z10, Z16, Z16
-	VANDPS       Z0, Z16, Z18
-	VMOVUPS      Z1, Z19
-	VMINPS       Z18, Z19, Z18
-	VMOVUPS      Z2, Z19
-	VFMADD213PS  Z3, Z18, Z19
-	VPERMPS      Z4, Z19, Z23
-	VSUBPS       Z23, Z18, Z23
-	VPERMPS      Z5, Z19, Z24
-	VPERMPS      Z6, Z19, Z25
-	VFMADD213PS  Z25, Z23, Z24
-	VPERMPS      Z7, Z19, Z25
-	VFMADD213PS  Z25, Z23, Z24
-	VPERMPS      Z8, Z19, Z25
-	VFMADD213PS  Z25, Z23, Z24
-	VPERMPS      normalTail2<>+0(SB), Z19, Z25
-	VFMADD213PS  Z25, Z23, Z24
-	VPERMPS      normalTail1<>+0(SB), Z19, Z25
-	VFMADD213PS  Z25, Z23, Z24
-	VPERMPS      normalTail0<>+0(SB), Z19, Z19
-	VFMADD213PS  Z19, Z23, Z24
-	VPXORD       Z22, Z22, Z22
-	VMAXPS       Z16, Z22, Z16
-	VFNMADD231PS Z24, Z18, Z16
-	TESTQ        BX, BX
-	JZ           restUnadded
-	VMOVUPS      (BX), Z18
-	VADDPS       Z18, Z15, Z15
-	VMOVUPS.Z    64(BX), K1, Z18
-	VADDPS       Z18, Z16, Z16
-	ADDQ         resRow+112(FP), BX
-
-restUnadded:
-	VMOVUPS Z15, (DX)
-	VMOVUPS Z16, K1, 64(DX)
-	ADDQ    $0x00000080, CX
-	ADDQ    cRow+72(FP), DX
-	DECQ    AX
-	JMP     rest
-
-restNone:
-	CMPQ      tiles+8(FP), $0x00
-	JE        end
-	LEAQ      63(SP), CX
-	ANDQ      $-64, CX
-	MOVQ      c+64(FP), DX
-	MOVQ      res+104(FP), BX
-	MOVQ      rows+16(FP), AX
-	MOVQ      bias+96(FP), SI
-	TESTQ     SI, SI
-	JZ        nobias
-	VMOVUPS   (SI), Z9
-	VMOVUPS.Z 64(SI), K1, Z10
-
-nobias:
-	MOVQ      colSums+152(FP), SI
-	TESTQ     SI, SI
-	JZ        nocolSums
-	VMOVUPS   (SI), Z11
-	VMOVUPS.Z 64(SI), K1, Z12
-
-nocolSums:
-	MOVQ      colScale+160(FP), SI
-	TESTQ     SI, SI
-	JZ        nocolScale
-	VMOVUPS   (SI), Z13
-	VMOVUPS.Z 64(SI), K1, Z14
-
-nocolScale:
-	VBROADCASTSS zero+144(FP), Z15
-	VBROADCASTSS alpha+88(FP), Z16
-	VPMULLD      Z15, Z11, Z11
-	VMULPS       Z16, Z13, Z13
-	VPMULLD      Z15, Z12, Z12
-	VMULPS       Z16, Z14, Z14
-	MOVQ         $0x00000080, SI
-
-	// TILESTORED TMM0, (CX)(SI*1)
-	QUAD $0x000031844b7ae2c4
+last:
+	// TILESTORED TMM0, (R12)(R11*1)
+	QUAD $0x00001c844b7a82c4
 	WORD $0x0000
 
-	// TILESTORED TMM1, 64(CX)(SI*1)
-	QUAD $0x0040318c4b7ae2c4
+	// TILESTORED TMM1, 64(R12)(R11*1)
+	QUAD $0x00401c8c4b7a82c4
 	WORD $0x0000
-	MOVQ next+128(FP), SI
-	DECQ beside+136(FP)
-	JNZ  next
-	MOVQ 80(SI), DI
-	MOVQ DI, beside+136(FP)
-	ADDQ $0x28, SI
 
-next:
-	MOVQ    (SI), DI
-	ADDQ    DI, a+32(FP)
-	MOVQ    8(SI), DI
-	ADDQ    DI, b+48(FP)
-	MOVQ    16(SI), DI
-	ADDQ    DI, c+64(FP)
-	MOVQ    24(SI), DI
-	MOVQ    res+104(FP), R8
-	TESTQ   R8, R8
-	CMOVQEQ R8, DI
-	ADDQ    DI, res+104(FP)
-	MOVQ    32(SI), DI
-	MOVQ    bias+96(FP), R8
-	TESTQ   R8, R8
-	CMOVQEQ R8, DI
-	ADDQ    DI, bias+96(FP)
-	MOVQ    32(SI), DI
-	ADDQ    DI, colSums+152(FP)
-	MOVQ    32(SI), SI
-	ADDQ    SI, colScale+160(FP)
-	DECQ    tiles+8(FP)
-	JMP     tile
+empty:
+	MOVQ $0x00000001, R10
+	JMP  stepped
 
 end:
 	// TILERELEASE
@@ -4809,25 +6400,177 @@ TEXT ·gemmAMXS8Gelu_1x3(SB), $3136-168
 	BZHIL   AX, SI, SI
 	KMOVW   SI, K1
 	XORQ    AX, AX
+	MOVQ    a+32(FP), DI
+	MOVQ    aRow+40(FP), SI
+	MOVQ    b+48(FP), R8
+	MOVQ    bRow+56(FP), R9
+	MOVQ    steps+24(FP), R10
+	JMP     first
 
 tile:
-	CMPQ  tiles+8(FP), $0x00
-	JE    done
-	MOVQ  c+64(FP), SI
-	MOVQ  cRow+72(FP), DI
+	CMPQ      tiles+8(FP), $0x00
+	JE        end
+	LEAQ      63(SP), CX
+	ANDQ      $-64, CX
+	MOVQ      c+64(FP), DX
+	MOVQ      res+104(FP), BX
+	MOVQ      rows+16(FP), AX
+	MOVQ      bias+96(FP), R10
+	TESTQ     R10, R10
+	JZ        nobias
+	VMOVUPS   (R10), Z9
+	VMOVUPS   64(R10), Z10
+	VMOVUPS.Z 128(R10), K1, Z11
+
+nobias:
+	MOVQ      colSums+152(FP), R10
+	TESTQ     R10, R10
+	JZ        nocolSums
+	VMOVUPS   (R10), Z12
+	VMOVUPS   64(R10), Z13
+	VMOVUPS.Z 128(R10), K1, Z14
+
+nocolSums:
+	MOVQ      colScale+160(FP), R10
+	TESTQ     R10, R10
+	JZ        nocolScale
+	VMOVUPS   (R10), Z15
+	VMOVUPS   64(R10), Z16
+	VMOVUPS.Z 128(R10), K1, Z17
+
+nocolScale:
+	VBROADCASTSS zero+144(FP), Z18
+	VBROADCASTSS alpha+88(FP), Z19
+	VPMULLD      Z18, Z12, Z12
+	VMULPS       Z19, Z15, Z15
+	VPMULLD      Z18, Z13, Z13
+	VMULPS       Z19, Z16, Z16
+	VPMULLD      Z18, Z14, Z14
+	VMULPS       Z19, Z17, Z17
+	MOVQ         CX, R12
+	MOVQ         $0x000000c0, R11
+	MOVQ         next+128(FP), R10
+	DECQ         beside+136(FP)
+	JNZ          next
+	MOVQ         80(R10), R13
+	MOVQ         R13, beside+136(FP)
+	ADDQ         $0x28, R10
+
+next:
+	MOVQ    (R10), R13
+	ADDQ    R13, a+32(FP)
+	MOVQ    8(R10), R13
+	ADDQ    R13, b+48(FP)
+	MOVQ    16(R10), R13
+	ADDQ    R13, c+64(FP)
+	MOVQ    24(R10), R13
+	MOVQ    res+104(FP), R14
+	TESTQ   R14, R14
+	CMOVQEQ R14, R13
+	ADDQ    R13, res+104(FP)
+	MOVQ    32(R10), R13
+	MOVQ    bias+96(FP), R14
+	TESTQ   R14, R14
+	CMOVQEQ R14, R13
+	ADDQ    R13, bias+96(FP)
+	MOVQ    32(R10), R13
+	ADDQ    R13, colSums+152(FP)
+	MOVQ    32(R10), R10
+	ADDQ    R10, colScale+160(FP)
+	DECQ    tiles+8(FP)
+	JZ      last
+	MOVQ    a+32(FP), DI
+	MOVQ    aRow+40(FP), SI
+	MOVQ    b+48(FP), R8
+	MOVQ    bRow+56(FP), R9
+	MOVQ    steps+24(FP), R10
+	TESTQ   R10, R10
+	JZ      apart
+	TESTQ   $0x00000001, flags+120(FP)
+	JNZ     apart
+
+	// TILELOADDT1 (R8)(R9*1), TMM4
+	QUAD $0x000008a44b7982c4
+	WORD $0x0000
+
+	// TILELOADD (DI)(SI*1), TMM3
+	QUAD $0x0000379c4b7be2c4
+	WORD $0x0000
+
+	// TILESTORED TMM0, (R12)(R11*1)
+	QUAD $0x00001c844b7a82c4
+	WORD $0x0000
+
+	// TILEZERO TMM0
+	LONG $0x497be2c4
+	BYTE $0xc0
+
+	// TDPBUSD TMM4, TMM3, TMM0
+	LONG $0x5e59e2c4
+	BYTE $0xc3
+
+	// TILELOADDT1 64(R8)(R9*1), TMM5
+	QUAD $0x004008ac4b7982c4
+	WORD $0x0000
+
+	// TILESTORED TMM1, 64(R12)(R11*1)
+	QUAD $0x00401c8c4b7a82c4
+	WORD $0x0000
+
+	// TILEZERO TMM1
+	LONG $0x497be2c4
+	BYTE $0xc8
+
+	// TDPBUSD TMM5, TMM3, TMM1
+	LONG $0x5e51e2c4
+	BYTE $0xcb
+
+	// TILELOADDT1 128(R8)(R9*1), TMM6
+	QUAD $0x008008b44b7982c4
+	WORD $0x0000
+
+	// TILESTORED TMM2, 128(R12)(R11*1)
+	QUAD $0x00801c944b7a82c4
+	WORD $0x0000
+
+	// TILEZERO TMM2
+	LONG $0x497be2c4
+	BYTE $0xd0
+
+	// TDPBUSD TMM6, TMM3, TMM2
+	LONG $0x5e49e2c4
+	BYTE $0xd3
+	JMP  stepped
+
+apart:
+	// TILESTORED TMM0, (R12)(R11*1)
+	QUAD $0x00001c844b7a82c4
+	WORD $0x0000
+
+	// TILESTORED TMM1, 64(R12)(R11*1)
+	QUAD $0x00401c8c4b7a82c4
+	WORD $0x0000
+
+	// TILESTORED TMM2, 128(R12)(R11*1)
+	QUAD $0x00801c944b7a82c4
+	WORD $0x0000
+
+first:
 	TESTQ $0x00000001, flags+120(FP)
 	JZ    zero
+	MOVQ  c+64(FP), R12
+	MOVQ  cRow+72(FP), R11
 
-	// TILELOADD (SI)(DI*1), TMM0
-	QUAD $0x00003e844b7be2c4
+	// TILELOADD (R12)(R11*1), TMM0
+	QUAD $0x00001c844b7b82c4
 	WORD $0x0000
 
-	// TILELOADD 64(SI)(DI*1), TMM1
-	QUAD $0x00403e8c4b7be2c4
+	// TILELOADD 64(R12)(R11*1), TMM1
+	QUAD $0x00401c8c4b7b82c4
 	WORD $0x0000
 
-	// TILELOADD 128(SI)(DI*1), TMM2
-	QUAD $0x00803e944b7be2c4
+	// TILELOADD 128(R12)(R11*1), TMM2
+	QUAD $0x00801c944b7b82c4
 	WORD $0x0000
 	JMP  start
 
@@ -4845,23 +6588,16 @@ zero:
 	BYTE $0xd0
 
 start:
-	MOVQ  a+32(FP), SI
-	MOVQ  aRow+40(FP), DI
-	MOVQ  b+48(FP), R8
-	MOVQ  bRow+56(FP), R9
-	MOVQ  R9, R10
-	SHLQ  $0x04, R10
-	MOVQ  steps+24(FP), R11
-	TESTQ R11, R11
-	JZ    done
+	TESTQ R10, R10
+	JZ    empty
 
 loop:
 	// TILELOADDT1 (R8)(R9*1), TMM4
 	QUAD $0x000008a44b7982c4
 	WORD $0x0000
 
-	// TILELOADD (SI)(DI*1), TMM3
-	QUAD $0x00003e9c4b7be2c4
+	// TILELOADD (DI)(SI*1), TMM3
+	QUAD $0x0000379c4b7be2c4
 	WORD $0x0000
 
 	// TDPBUSD TMM4, TMM3, TMM0
@@ -4875,7 +6611,116 @@ loop:
 	// TDPBUSD TMM5, TMM3, TMM1
 	LONG $0x5e51e2c4
 	BYTE $0xcb
+	MOVQ $0x00000001, R11
 
+column:
+	TESTQ        AX, AX
+	JZ           columnNone
+	VMOVUPS      (CX), Z18
+	VPSUBD       Z12, Z18, Z18
+	VCVTDQ2PS    Z18, Z18
+	VMULPS       Z15, Z18, Z18
+	VADDPS       Z9, Z18, Z18
+	VANDPS       Z0, Z18, Z19
+	VMOVUPS      Z1, Z26
+	VMINPS       Z19, Z26, Z19
+	VMOVUPS      Z2, Z26
+	VFMADD213PS  Z3, Z19, Z26
+	VPERMPS      Z4, Z26, Z27
+	VSUBPS       Z27, Z19, Z27
+	VPERMPS      Z5, Z26, Z28
+	VPERMPS      Z6, Z26, Z29
+	VFMADD213PS  Z29, Z27, Z28
+	VPERMPS      Z7, Z26, Z29
+	VFMADD213PS  Z29, Z27, Z28
+	VPERMPS      Z8, Z26, Z29
+	VFMADD213PS  Z29, Z27, Z28
+	VPERMPS      normalTail2<>+0(SB), Z26, Z29
+	VFMADD213PS  Z29, Z27, Z28
+	VPERMPS      normalTail1<>+0(SB), Z26, Z29
+	VFMADD213PS  Z29, Z27, Z28
+	VPERMPS      normalTail0<>+0(SB), Z26, Z26
+	VFMADD213PS  Z26, Z27, Z28
+	VPXORD       Z20, Z20, Z20
+	VMAXPS       Z18, Z20, Z18
+	VFNMADD231PS Z28, Z19, Z18
+	VMOVUPS      64(CX), Z19
+	VPSUBD       Z13, Z19, Z19
+	VCVTDQ2PS    Z19, Z19
+	VMULPS       Z16, Z19, Z19
+	VADDPS       Z10, Z19, Z19
+	VANDPS       Z0, Z19, Z26
+	VMOVUPS      Z1, Z27
+	VMINPS       Z26, Z27, Z26
+	VMOVUPS      Z2, Z27
+	VFMADD213PS  Z3, Z26, Z27
+	VPERMPS      Z4, Z27, Z28
+	VSUBPS       Z28, Z26, Z28
+	VPERMPS      Z5, Z27, Z29
+	VPERMPS      Z6, Z27, Z30
+	VFMADD213PS  Z30, Z28, Z29
+	VPERMPS      Z7, Z27, Z30
+	VFMADD213PS  Z30, Z28, Z29
+	VPERMPS      Z8, Z27, Z30
+	VFMADD213PS  Z30, Z28, Z29
+	VPERMPS      normalTail2<>+0(SB), Z27, Z30
+	VFMADD213PS  Z30, Z28, Z29
+	VPERMPS      normalTail1<>+0(SB), Z27, Z30
+	VFMADD213PS  Z30, Z28, Z29
+	VPERMPS      normalTail0<>+0(SB), Z27, Z27
+	VFMADD213PS  Z27, Z28, Z29
+	VPXORD       Z21, Z21, Z21
+	VMAXPS       Z19, Z21, Z19
+	VFNMADD231PS Z29, Z26, Z19
+	VMOVUPS      128(CX), Z26
+	VPSUBD       Z14, Z26, Z26
+	VCVTDQ2PS    Z26, Z26
+	VMULPS       Z17, Z26, Z26
+	VADDPS       Z11, Z26, Z26
+	VANDPS       Z0, Z26, Z27
+	VMOVUPS      Z1, Z28
+	VMINPS       Z27, Z28, Z27
+	VMOVUPS      Z2, Z28
+	VFMADD213PS  Z3, Z27, Z28
+	VPERMPS      Z4, Z28, Z29
+	VSUBPS       Z29, Z27, Z29
+	VPERMPS      Z5, Z28, Z30
+	VPERMPS      Z6, Z28, Z31
+	VFMADD213PS  Z31, Z29, Z30
+	VPERMPS      Z7, Z28, Z31
+	VFMADD213PS  Z31, Z29, Z30
+	VPERMPS      Z8, Z28, Z31
+	VFMADD213PS  Z31, Z29, Z30
+	VPERMPS      normalTail2<>+0(SB), Z28, Z31
+	VFMADD213PS  Z31, Z29, Z30
+	VPERMPS      normalTail1<>+0(SB), Z28, Z31
+	VFMADD213PS  Z31, Z29, Z30
+	VPERMPS      normalTail0<>+0(SB), Z28, Z28
+	VFMADD213PS  Z28, Z29, Z30
+	VPXORD       Z22, Z22, Z22
+	VMAXPS       Z26, Z22, Z26
+	VFNMADD231PS Z30, Z27, Z26
+	TESTQ        BX, BX
+	JZ           columnUnadded
+	VMOVUPS      (BX), Z27
+	VADDPS       Z27, Z18, Z18
+	VMOVUPS      64(BX), Z27
+	VADDPS       Z27, Z19, Z19
+	VMOVUPS.Z    128(BX), K1, Z27
+	VADDPS       Z27, Z26, Z26
+	ADDQ         resRow+112(FP), BX
+
+columnUnadded:
+	VMOVUPS Z18, (DX)
+	VMOVUPS Z19, 64(DX)
+	VMOVUPS Z26, K1, 128(DX)
+	ADDQ    $0x000000c0, CX
+	ADDQ    cRow+72(FP), DX
+	DECQ    AX
+	DECQ    R11
+	JNZ     column
+
+columnNone:
 	// TILELOADDT1 128(R8)(R9*1), TMM6
 	QUAD $0x008008b44b7982c4
 	WORD $0x0000
@@ -4883,10 +6728,15 @@ loop:
 	// TDPBUSD TMM6, TMM3, TMM2
 	LONG $0x5e49e2c4
 	BYTE $0xd3
-	ADDQ $0x40, SI
-	ADDQ R10, R8
-	MOVQ next+128(FP), R12
-	MOVQ 88(R12), R12
+
+stepped:
+	ADDQ    $0x40, DI
+	MOVQ    R9, R11
+	SHLQ    $0x04, R11
+	ADDQ    R11, R8
+	MOVQ    $0x00000001, R11
+	CMPQ    R10, $0x01
+	CMOVQEQ rows+16(FP), R11
 
 step:
 	TESTQ        AX, AX
@@ -4897,298 +6747,125 @@ step:
 	VMULPS       Z15, Z18, Z18
 	VADDPS       Z9, Z18, Z18
 	VANDPS       Z0, Z18, Z19
-	VMOVUPS      Z1, Z20
-	VMINPS       Z19, Z20, Z19
-	VMOVUPS      Z2, Z20
-	VFMADD213PS  Z3, Z19, Z20
-	VPERMPS      Z4, Z20, Z23
-	VSUBPS       Z23, Z19, Z23
-	VPERMPS      Z5, Z20, Z24
-	VPERMPS      Z6, Z20, Z29
-	VFMADD213PS  Z29, Z23, Z24
-	VPERMPS      Z7, Z20, Z29
-	VFMADD213PS  Z29, Z23, Z24
-	VPERMPS      Z8, Z20, Z29
-	VFMADD213PS  Z29, Z23, Z24
-	VPERMPS      normalTail2<>+0(SB), Z20, Z29
-	VFMADD213PS  Z29, Z23, Z24
-	VPERMPS      normalTail1<>+0(SB), Z20, Z29
-	VFMADD213PS  Z29, Z23, Z24
-	VPERMPS      normalTail0<>+0(SB), Z20, Z20
-	VFMADD213PS  Z20, Z23, Z24
-	VPXORD       Z21, Z21, Z21
-	VMAXPS       Z18, Z21, Z18
-	VFNMADD231PS Z24, Z19, Z18
+	VMOVUPS      Z1, Z26
+	VMINPS       Z19, Z26, Z19
+	VMOVUPS      Z2, Z26
+	VFMADD213PS  Z3, Z19, Z26
+	VPERMPS      Z4, Z26, Z27
+	VSUBPS       Z27, Z19, Z27
+	VPERMPS      Z5, Z26, Z28
+	VPERMPS      Z6, Z26, Z29
+	VFMADD213PS  Z29, Z27, Z28
+	VPERMPS      Z7, Z26, Z29
+	VFMADD213PS  Z29, Z27, Z28
+	VPERMPS      Z8, Z26, Z29
+	VFMADD213PS  Z29, Z27, Z28
+	VPERMPS      normalTail2<>+0(SB), Z26, Z29
+	VFMADD213PS  Z29, Z27, Z28
+	VPERMPS      normalTail1<>+0(SB), Z26, Z29
+	VFMADD213PS  Z29, Z27, Z28
+	VPERMPS      normalTail0<>+0(SB), Z26, Z26
+	VFMADD213PS  Z26, Z27, Z28
+	VPXORD       Z23, Z23, Z23
+	VMAXPS       Z18, Z23, Z18
+	VFNMADD231PS Z28, Z19, Z18
 	VMOVUPS      64(CX), Z19
 	VPSUBD       Z13, Z19, Z19
 	VCVTDQ2PS    Z19, Z19
 	VMULPS       Z16, Z19, Z19
 	VADDPS       Z10, Z19, Z19
-	VANDPS       Z0, Z19, Z20
-	VMOVUPS      Z1, Z23
-	VMINPS       Z20, Z23, Z20
-	VMOVUPS      Z2, Z23
-	VFMADD213PS  Z3, Z20, Z23
-	VPERMPS      Z4, Z23, Z24
-	VSUBPS       Z24, Z20, Z24
-	VPERMPS      Z5, Z23, Z29
-	VPERMPS      Z6, Z23, Z30
-	VFMADD213PS  Z30, Z24, Z29
-	VPERMPS      Z7, Z23, Z30
-	VFMADD213PS  Z30, Z24, Z29
-	VPERMPS      Z8, Z23, Z30
-	VFMADD213PS  Z30, Z24, Z29
-	VPERMPS      normalTail2<>+0(SB), Z23, Z30
-	VFMADD213PS  Z30, Z24, Z29
-	VPERMPS      normalTail1<>+0(SB), Z23, Z30
-	VFMADD213PS  Z30, Z24, Z29
-	VPERMPS      normalTail0<>+0(SB), Z23, Z23
-	VFMADD213PS  Z23, Z24, Z29
-	VPXORD       Z22, Z22, Z22
-	VMAXPS       Z19, Z22, Z19
-	VFNMADD231PS Z29, Z20, Z19
-	VMOVUPS      128(CX), Z20
-	VPSUBD       Z14, Z20, Z20
-	VCVTDQ2PS    Z20, Z20
-	VMULPS       Z17, Z20, Z20
-	VADDPS       Z11, Z20, Z20
-	VANDPS       Z0, Z20, Z23
-	VMOVUPS      Z1, Z24
-	VMINPS       Z23, Z24, Z23
-	VMOVUPS      Z2, Z24
-	VFMADD213PS  Z3, Z23, Z24
-	VPERMPS      Z4, Z24, Z29
-	VSUBPS       Z29, Z23, Z29
-	VPERMPS      Z5, Z24, Z30
-	VPERMPS      Z6, Z24, Z31
+	VANDPS       Z0, Z19, Z26
+	VMOVUPS      Z1, Z27
+	VMINPS       Z26, Z27, Z26
+	VMOVUPS      Z2, Z27
+	VFMADD213PS  Z3, Z26, Z27
+	VPERMPS      Z4, Z27, Z28
+	VSUBPS       Z28, Z26, Z28
+	VPERMPS      Z5, Z27, Z29
+	VPERMPS      Z6, Z27, Z30
+	VFMADD213PS  Z30, Z28, Z29
+	VPERMPS      Z7, Z27, Z30
+	VFMADD213PS  Z30, Z28, Z29
+	VPERMPS      Z8, Z27, Z30
+	VFMADD213PS  Z30, Z28, Z29
+	VPERMPS      normalTail2<>+0(SB), Z27, Z30
+	VFMADD213PS  Z30, Z28, Z29
+	VPERMPS      normalTail1<>+0(SB), Z27, Z30
+	VFMADD213PS  Z30, Z28, Z29
+	VPERMPS      normalTail0<>+0(SB), Z27, Z27
+	VFMADD213PS  Z27, Z28, Z29
+	VPXORD       Z24, Z24, Z24
+	VMAXPS       Z19, Z24, Z19
+	VFNMADD231PS Z29, Z26, Z19
+	VMOVUPS      128(CX), Z26
+	VPSUBD       Z14, Z26, Z26
+	VCVTDQ2PS    Z26, Z26
+	VMULPS       Z17, Z26, Z26
+	VADDPS       Z11, Z26, Z26
+	VANDPS       Z0, Z26, Z27
+	VMOVUPS      Z1, Z28
+	VMINPS       Z27, Z28, Z27
+	VMOVUPS      Z2, Z28
+	VFMADD213PS  Z3, Z27, Z28
+	VPERMPS      Z4, Z28, Z29
+	VSUBPS       Z29, Z27, Z29
+	VPERMPS      Z5, Z28, Z30
+	VPERMPS      Z6, Z28, Z31
 	VFMADD213PS  Z31, Z29, Z30
-	VPERMPS      Z7, Z24, Z31
+	VPERMPS      Z7, Z28, Z31
 	VFMADD213PS  Z31, Z29, Z30
-	VPERMPS      Z8, Z24, Z31
+	VPERMPS      Z8, Z28, Z31
 	VFMADD213PS  Z31, Z29, Z30
-	VPERMPS      normalTail2<>+0(SB), Z24, Z31
+	VPERMPS      normalTail2<>+0(SB), Z28, Z31
 	VFMADD213PS  Z31, Z29, Z30
-	VPERMPS      normalTail1<>+0(SB), Z24, Z31
+	VPERMPS      normalTail1<>+0(SB), Z28, Z31
 	VFMADD213PS  Z31, Z29, Z30
-	VPERMPS      normalTail0<>+0(SB), Z24, Z24
-	VFMADD213PS  Z24, Z29, Z30
+	VPERMPS      normalTail0<>+0(SB), Z28, Z28
+	VFMADD213PS  Z28, Z29, Z30
 	VPXORD       Z25, Z25, Z25
-	VMAXPS       Z20, Z25, Z20
-	VFNMADD231PS Z30, Z23, Z20
+	VMAXPS       Z26, Z25, Z26
+	VFNMADD231PS Z30, Z27, Z26
 	TESTQ        BX, BX
 	JZ           stepUnadded
-	VMOVUPS      (BX), Z23
-	VADDPS       Z23, Z18, Z18
-	VMOVUPS      64(BX), Z23
-	VADDPS       Z23, Z19, Z19
-	VMOVUPS.Z    128(BX), K1, Z23
-	VADDPS       Z23, Z20, Z20
+	VMOVUPS      (BX), Z27
+	VADDPS       Z27, Z18, Z18
+	VMOVUPS      64(BX), Z27
+	VADDPS       Z27, Z19, Z19
+	VMOVUPS.Z    128(BX), K1, Z27
+	VADDPS       Z27, Z26, Z26
 	ADDQ         resRow+112(FP), BX
 
 stepUnadded:
 	VMOVUPS Z18, (DX)
 	VMOVUPS Z19, 64(DX)
-	VMOVUPS Z20, K1, 128(DX)
+	VMOVUPS Z26, K1, 128(DX)
 	ADDQ    $0x000000c0, CX
 	ADDQ    cRow+72(FP), DX
 	DECQ    AX
-	DECQ    R12
+	DECQ    R11
 	JNZ     step
 
 stepNone:
-	DECQ R11
+	DECQ R10
 	JNZ  loop
+	JMP  tile
 
-done:
-rest:
-	TESTQ        AX, AX
-	JZ           restNone
-	VMOVUPS      (CX), Z18
-	VPSUBD       Z12, Z18, Z18
-	VCVTDQ2PS    Z18, Z18
-	VMULPS       Z15, Z18, Z18
-	VADDPS       Z9, Z18, Z18
-	VANDPS       Z0, Z18, Z19
-	VMOVUPS      Z1, Z20
-	VMINPS       Z19, Z20, Z19
-	VMOVUPS      Z2, Z20
-	VFMADD213PS  Z3, Z19, Z20
-	VPERMPS      Z4, Z20, Z23
-	VSUBPS       Z23, Z19, Z23
-	VPERMPS      Z5, Z20, Z24
-	VPERMPS      Z6, Z20, Z29
-	VFMADD213PS  Z29, Z23, Z24
-	VPERMPS      Z7, Z20, Z29
-	VFMADD213PS  Z29, Z23, Z24
-	VPERMPS      Z8, Z20, Z29
-	VFMADD213PS  Z29, Z23, Z24
-	VPERMPS      normalTail2<>+0(SB), Z20, Z29
-	VFMADD213PS  Z29, Z23, Z24
-	VPERMPS      normalTail1<>+0(SB), Z20, Z29
-	VFMADD213PS  Z29, Z23, Z24
-	VPERMPS      normalTail0<>+0(SB), Z20, Z20
-	VFMADD213PS  Z20, Z23, Z24
-	VPXORD       Z26, Z26, Z26
-	VMAXPS       Z18, Z26, Z18
-	VFNMADD231PS Z24, Z19, Z18
-	VMOVUPS      64(CX), Z19
-	VPSUBD       Z13, Z19, Z19
-	VCVTDQ2PS    Z19, Z19
-	VMULPS       Z16, Z19, Z19
-	VADDPS       Z10, Z19, Z19
-	VANDPS       Z0, Z19, Z20
-	VMOVUPS      Z1, Z23
-	VMINPS       Z20, Z23, Z20
-	VMOVUPS      Z2, Z23
-	VFMADD213PS  Z3, Z20, Z23
-	VPERMPS      Z4, Z23, Z24
-	VSUBPS       Z24, Z20, Z24
-	VPERMPS      Z5, Z23, Z29
-	VPERMPS      Z6, Z23, Z30
-	VFMADD213PS  Z30, Z24, Z29
-	VPERMPS      Z7, Z23, Z30
-	VFMADD213PS  Z30, Z24, Z29
-	VPERMPS      Z8, Z23, Z30
-	VFMADD213PS  Z30, Z24, Z29
-	VPERMPS      normalTail2<>+0(SB), Z23, Z30
-	VFMADD213PS  Z30, Z24, Z29
-	VPERMPS      normalTail1<>+0(SB), Z23, Z30
-	VFMADD213PS  Z30, Z24, Z29
-	VPERMPS      normalTail0<>+0(SB), Z23, Z23
-	VFMADD213PS  Z23, Z24, Z29
-	VPXORD       Z27, Z27, Z27
-	VMAXPS       Z19, Z27, Z19
-	VFNMADD231PS Z29, Z20, Z19
-	VMOVUPS      128(CX), Z20
-	VPSUBD       Z14, Z20, Z20
-	VCVTDQ2PS    Z20, Z20
-	VMULPS       Z17, Z20, Z20
-	VADDPS       Z11, Z20, Z20
-	VANDPS       Z0, Z20, Z23
-	VMOVUPS      Z1, Z24
-	VMINPS       Z23, Z24, Z23
-	VMOVUPS      Z2, Z24
-	VFMADD213PS  Z3, Z23, Z24
-	VPERMPS      Z4, Z24, Z29
-	VSUBPS       Z29, Z23, Z29
-	VPERMPS      Z5, Z24, Z30
-	VPERMPS      Z6, Z24, Z31
-	VFMADD213PS  Z31, Z29, Z30
-	VPERMPS      Z7, Z24, Z31
-	VFMADD213PS  Z31, Z29, Z30
-	VPERMPS      Z8, Z24, Z31
-	VFMADD213PS  Z31, Z29, Z30
-	VPERMPS      normalTail2<>+0(SB), Z24, Z31
-	VFMADD213PS  Z31, Z29, Z30
-	VPERMPS      normalTail1<>+0(SB), Z24, Z31
-	VFMADD213PS  Z31, Z29, Z30
-	VPERMPS      normalTail0<>+0(SB), Z24, Z24
-	VFMADD213PS  Z24, Z29, Z30
-	VPXORD       Z28, Z28, Z28
-	VMAXPS       Z20, Z28, Z20
-	VFNMADD231PS Z30, Z23, Z20
-	TESTQ        BX, BX
-	JZ           restUnadded
-	VMOVUPS      (BX), Z23
-	VADDPS       Z23, Z18, Z18
-	VMOVUPS      64(BX), Z23
-	VADDPS       Z23, Z19, Z19
-	VMOVUPS.Z    128(BX), K1, Z23
-	VADDPS       Z23, Z20, Z20
-	ADDQ         resRow+112(FP), BX
-
-restUnadded:
-	VMOVUPS Z18, (DX)
-	VMOVUPS Z19, 64(DX)
-	VMOVUPS Z20, K1, 128(DX)
-	ADDQ    $0x000000c0, CX
-	ADDQ    cRow+72(FP), DX
-	DECQ    AX
-	JMP     rest
-
-restNone:
-	CMPQ      tiles+8(FP), $0x00
-	JE        end
-	LEAQ      63(SP), CX
-	ANDQ      $-64, CX
-	MOVQ      c+64(FP), DX
-	MOVQ      res+104(FP), BX
-	MOVQ      rows+16(FP), AX
-	MOVQ      bias+96(FP), SI
-	TESTQ     SI, SI
-	JZ        nobias
-	VMOVUPS   (SI), Z9
-	VMOVUPS   64(SI), Z10
-	VMOVUPS.Z 128(SI), K1, Z11
-
-nobias:
-	MOVQ      colSums+152(FP), SI
-	TESTQ     SI, SI
-	JZ        nocolSums
-	VMOVUPS   (SI), Z12
-	VMOVUPS   64(SI), Z13
-	VMOVUPS.Z 128(SI), K1, Z14
-
-nocolSums:
-	MOVQ      colScale+160(FP), SI
-	TESTQ     SI, SI
-	JZ        nocolScale
-	VMOVUPS   (SI), Z15
-	VMOVUPS   64(SI), Z16
-	VMOVUPS.Z 128(SI), K1, Z17
-
-nocolScale:
-	VBROADCASTSS zero+144(FP), Z18
-	VBROADCASTSS alpha+88(FP), Z19
-	VPMULLD      Z18, Z12, Z12
-	VMULPS       Z19, Z15, Z15
-	VPMULLD      Z18, Z13, Z13
-	VMULPS       Z19, Z16, Z16
-	VPMULLD      Z18, Z14, Z14
-	VMULPS       Z19, Z17, Z17
-	MOVQ         $0x000000c0, SI
-
-	// TILESTORED TMM0, (CX)(SI*1)
-	QUAD $0x000031844b7ae2c4
+last:
+	// TILESTORED TMM0, (R12)(R11*1)
+	QUAD $0x00001c844b7a82c4
 	WORD $0x0000
 
-	// TILESTORED TMM1, 64(CX)(SI*1)
-	QUAD $0x0040318c4b7ae2c4
+	// TILESTORED TMM1, 64(R12)(R11*1)
+	QUAD $0x00401c8c4b7a82c4
 	WORD $0x0000
 
-	// TILESTORED TMM2, 128(CX)(SI*1)
-	QUAD $0x008031944b7ae2c4
+	// TILESTORED TMM2, 128(R12)(R11*1)
+	QUAD $0x00801c944b7a82c4
 	WORD $0x0000
-	MOVQ next+128(FP), SI
-	DECQ beside+136(FP)
-	JNZ  next
-	MOVQ 80(SI), DI
-	MOVQ DI, beside+136(FP)
-	ADDQ $0x28, SI
 
-next:
-	MOVQ    (SI), DI
-	ADDQ    DI, a+32(FP)
-	MOVQ    8(SI), DI
-	ADDQ    DI, b+48(FP)
-	MOVQ    16(SI), DI
-	ADDQ    DI, c+64(FP)
-	MOVQ    24(SI), DI
-	MOVQ    res+104(FP), R8
-	TESTQ   R8, R8
-	CMOVQEQ R8, DI
-	ADDQ    DI, res+104(FP)
-	MOVQ    32(SI), DI
-	MOVQ    bias+96(FP), R8
-	TESTQ   R8, R8
-	CMOVQEQ R8, DI
-	ADDQ    DI, bias+96(FP)
-	MOVQ    32(SI), DI
-	ADDQ    DI, colSums+152(FP)
-	MOVQ    32(SI), SI
-	ADDQ    SI, colScale+160(FP)
-	DECQ    tiles+8(FP)
-	JMP     tile
+empty:
+	MOVQ $0x00000001, R10
+	JMP  stepped
 
 end:
 	// TILERELEASE
@@ -5225,25 +6902,159 @@ TEXT ·gemmAMXS8Gelu_2x1(SB), $2112-168
 	BZHIL   AX, SI, SI
 	KMOVW   SI, K1
 	XORQ    AX, AX
+	MOVQ    a+32(FP), DI
+	MOVQ    aRow+40(FP), SI
+	MOVQ    rows+16(FP), R8
+	SHRQ    $0x01, R8
+	IMULQ   SI, R8
+	ADDQ    DI, R8
+	MOVQ    b+48(FP), R9
+	MOVQ    bRow+56(FP), R10
+	MOVQ    steps+24(FP), R11
+	JMP     first
 
 tile:
-	CMPQ  tiles+8(FP), $0x00
-	JE    done
-	MOVQ  c+64(FP), SI
-	MOVQ  cRow+72(FP), DI
-	MOVQ  rows+16(FP), R8
-	SHRQ  $0x01, R8
-	IMULQ DI, R8
-	ADDQ  SI, R8
-	TESTQ $0x00000001, flags+120(FP)
-	JZ    zero
+	CMPQ      tiles+8(FP), $0x00
+	JE        end
+	LEAQ      63(SP), CX
+	ANDQ      $-64, CX
+	MOVQ      c+64(FP), DX
+	MOVQ      res+104(FP), BX
+	MOVQ      rows+16(FP), AX
+	MOVQ      bias+96(FP), R11
+	TESTQ     R11, R11
+	JZ        nobias
+	VMOVUPS.Z (R11), K1, Z9
 
-	// TILELOADD (SI)(DI*1), TMM0
-	QUAD $0x00003e844b7be2c4
+nobias:
+	MOVQ      colSums+152(FP), R11
+	TESTQ     R11, R11
+	JZ        nocolSums
+	VMOVUPS.Z (R11), K1, Z10
+
+nocolSums:
+	MOVQ      colScale+160(FP), R11
+	TESTQ     R11, R11
+	JZ        nocolScale
+	VMOVUPS.Z (R11), K1, Z11
+
+nocolScale:
+	VBROADCASTSS zero+144(FP), Z12
+	VBROADCASTSS alpha+88(FP), Z13
+	VPMULLD      Z12, Z10, Z10
+	VMULPS       Z13, Z11, Z11
+	MOVQ         CX, R13
+	MOVQ         $0x00000040, R12
+	MOVQ         rows+16(FP), R14
+	SHRQ         $0x01, R14
+	IMULQ        R12, R14
+	ADDQ         R13, R14
+	MOVQ         next+128(FP), R11
+	DECQ         beside+136(FP)
+	JNZ          next
+	MOVQ         80(R11), R15
+	MOVQ         R15, beside+136(FP)
+	ADDQ         $0x28, R11
+
+next:
+	MOVQ    (R11), R15
+	ADDQ    R15, a+32(FP)
+	MOVQ    8(R11), R15
+	ADDQ    R15, b+48(FP)
+	MOVQ    16(R11), R15
+	ADDQ    R15, c+64(FP)
+	MOVQ    24(R11), R15
+	MOVQ    res+104(FP), BP
+	TESTQ   BP, BP
+	CMOVQEQ BP, R15
+	ADDQ    R15, res+104(FP)
+	MOVQ    32(R11), R15
+	MOVQ    bias+96(FP), BP
+	TESTQ   BP, BP
+	CMOVQEQ BP, R15
+	ADDQ    R15, bias+96(FP)
+	MOVQ    32(R11), R15
+	ADDQ    R15, colSums+152(FP)
+	MOVQ    32(R11), R11
+	ADDQ    R11, colScale+160(FP)
+	DECQ    tiles+8(FP)
+	JZ      last
+	MOVQ    a+32(FP), DI
+	MOVQ    aRow+40(FP), SI
+	MOVQ    rows+16(FP), R8
+	SHRQ    $0x01, R8
+	IMULQ   SI, R8
+	ADDQ    DI, R8
+	MOVQ    b+48(FP), R9
+	MOVQ    bRow+56(FP), R10
+	MOVQ    steps+24(FP), R11
+	TESTQ   R11, R11
+	JZ      apart
+	TESTQ   $0x00000001, flags+120(FP)
+	JNZ     apart
+
+	// TILELOADDT1 (R9)(R10*1), TMM4
+	QUAD $0x000011a44b7982c4
 	WORD $0x0000
 
-	// TILELOADD (R8)(DI*1), TMM1
-	QUAD $0x0000388c4b7bc2c4
+	// TILELOADD (DI)(SI*1), TMM2
+	QUAD $0x000037944b7be2c4
+	WORD $0x0000
+
+	// TILESTORED TMM0, (R13)(R12*1)
+	QUAD $0x000025844b7a82c4
+	WORD $0x0000
+
+	// TILEZERO TMM0
+	LONG $0x497be2c4
+	BYTE $0xc0
+
+	// TDPBUSD TMM4, TMM2, TMM0
+	LONG $0x5e59e2c4
+	BYTE $0xc2
+
+	// TILELOADD (R8)(SI*1), TMM3
+	QUAD $0x0000309c4b7bc2c4
+	WORD $0x0000
+
+	// TILESTORED TMM1, (R14)(R12*1)
+	QUAD $0x0000268c4b7a82c4
+	WORD $0x0000
+
+	// TILEZERO TMM1
+	LONG $0x497be2c4
+	BYTE $0xc8
+
+	// TDPBUSD TMM4, TMM3, TMM1
+	LONG $0x5e59e2c4
+	BYTE $0xcb
+	JMP  stepped
+
+apart:
+	// TILESTORED TMM0, (R13)(R12*1)
+	QUAD $0x000025844b7a82c4
+	WORD $0x0000
+
+	// TILESTORED TMM1, (R14)(R12*1)
+	QUAD $0x0000268c4b7a82c4
+	WORD $0x0000
+
+first:
+	TESTQ $0x00000001, flags+120(FP)
+	JZ    zero
+	MOVQ  c+64(FP), R13
+	MOVQ  cRow+72(FP), R12
+	MOVQ  rows+16(FP), R14
+	SHRQ  $0x01, R14
+	IMULQ R12, R14
+	ADDQ  R13, R14
+
+	// TILELOADD (R13)(R12*1), TMM0
+	QUAD $0x000025844b7b82c4
+	WORD $0x0000
+
+	// TILELOADD (R14)(R12*1), TMM1
+	QUAD $0x0000268c4b7b82c4
 	WORD $0x0000
 	JMP  start
 
@@ -5257,45 +7068,39 @@ zero:
 	BYTE $0xc8
 
 start:
-	MOVQ  a+32(FP), SI
-	MOVQ  aRow+40(FP), DI
-	MOVQ  rows+16(FP), R8
-	SHRQ  $0x01, R8
-	IMULQ DI, R8
-	ADDQ  SI, R8
-	MOVQ  b+48(FP), R9
-	MOVQ  bRow+56(FP), R10
-	MOVQ  R10, R11
-	SHLQ  $0x04, R11
-	MOVQ  steps+24(FP), R12
-	TESTQ R12, R12
-	JZ    done
+	TESTQ R11, R11
+	JZ    empty
 
 loop:
 	// TILELOADDT1 (R9)(R10*1), TMM4
 	QUAD $0x000011a44b7982c4
 	WORD $0x0000
 
-	// TILELOADD (SI)(DI*1), TMM2
-	QUAD $0x00003e944b7be2c4
+	// TILELOADD (DI)(SI*1), TMM2
+	QUAD $0x000037944b7be2c4
 	WORD $0x0000
 
 	// TDPBUSD TMM4, TMM2, TMM0
 	LONG $0x5e59e2c4
 	BYTE $0xc2
 
-	// TILELOADD (R8)(DI*1), TMM3
-	QUAD $0x0000389c4b7bc2c4
+	// TILELOADD (R8)(SI*1), TMM3
+	QUAD $0x0000309c4b7bc2c4
 	WORD $0x0000
 
 	// TDPBUSD TMM4, TMM3, TMM1
 	LONG $0x5e59e2c4
 	BYTE $0xcb
-	ADDQ $0x40, SI
-	ADDQ $0x40, R8
-	ADDQ R11, R9
-	MOVQ next+128(FP), R13
-	MOVQ 88(R13), R13
+
+stepped:
+	ADDQ    $0x40, DI
+	ADDQ    $0x40, R8
+	MOVQ    R10, R12
+	SHLQ    $0x04, R12
+	ADDQ    R12, R9
+	MOVQ    $0x00000001, R12
+	CMPQ    R11, $0x01
+	CMOVQEQ rows+16(FP), R12
 
 step:
 	TESTQ        AX, AX
@@ -5306,28 +7111,28 @@ step:
 	VMULPS       Z11, Z12, Z12
 	VADDPS       Z9, Z12, Z12
 	VANDPS       Z0, Z12, Z13
-	VMOVUPS      Z1, Z14
-	VMINPS       Z13, Z14, Z13
-	VMOVUPS      Z2, Z14
-	VFMADD213PS  Z3, Z13, Z14
-	VPERMPS      Z4, Z14, Z17
-	VSUBPS       Z17, Z13, Z17
-	VPERMPS      Z5, Z14, Z18
-	VPERMPS      Z6, Z14, Z19
-	VFMADD213PS  Z19, Z17, Z18
-	VPERMPS      Z7, Z14, Z19
-	VFMADD213PS  Z19, Z17, Z18
-	VPERMPS      Z8, Z14, Z19
-	VFMADD213PS  Z19, Z17, Z18
-	VPERMPS      normalTail2<>+0(SB), Z14, Z19
-	VFMADD213PS  Z19, Z17, Z18
-	VPERMPS      normalTail1<>+0(SB), Z14, Z19
-	VFMADD213PS  Z19, Z17, Z18
-	VPERMPS      normalTail0<>+0(SB), Z14, Z14
-	VFMADD213PS  Z14, Z17, Z18
-	VPXORD       Z15, Z15, Z15
-	VMAXPS       Z12, Z15, Z12
-	VFNMADD231PS Z18, Z13, Z12
+	VMOVUPS      Z1, Z15
+	VMINPS       Z13, Z15, Z13
+	VMOVUPS      Z2, Z15
+	VFMADD213PS  Z3, Z13, Z15
+	VPERMPS      Z4, Z15, Z16
+	VSUBPS       Z16, Z13, Z16
+	VPERMPS      Z5, Z15, Z17
+	VPERMPS      Z6, Z15, Z18
+	VFMADD213PS  Z18, Z16, Z17
+	VPERMPS      Z7, Z15, Z18
+	VFMADD213PS  Z18, Z16, Z17
+	VPERMPS      Z8, Z15, Z18
+	VFMADD213PS  Z18, Z16, Z17
+	VPERMPS      normalTail2<>+0(SB), Z15, Z18
+	VFMADD213PS  Z18, Z16, Z17
+	VPERMPS      normalTail1<>+0(SB), Z15, Z18
+	VFMADD213PS  Z18, Z16, Z17
+	VPERMPS      normalTail0<>+0(SB), Z15, Z15
+	VFMADD213PS  Z15, Z16, Z17
+	VPXORD       Z14, Z14, Z14
+	VMAXPS       Z12, Z14, Z12
+	VFNMADD231PS Z17, Z13, Z12
 	TESTQ        BX, BX
 	JZ           stepUnadded
 	VMOVUPS.Z    (BX), K1, Z13
@@ -5339,131 +7144,26 @@ stepUnadded:
 	ADDQ    $0x00000040, CX
 	ADDQ    cRow+72(FP), DX
 	DECQ    AX
-	DECQ    R13
+	DECQ    R12
 	JNZ     step
 
 stepNone:
-	DECQ R12
+	DECQ R11
 	JNZ  loop
+	JMP  tile
 
-done:
-rest:
-	TESTQ        AX, AX
-	JZ           restNone
-	VMOVUPS      (CX), Z12
-	VPSUBD       Z10, Z12, Z12
-	VCVTDQ2PS    Z12, Z12
-	VMULPS       Z11, Z12, Z12
-	VADDPS       Z9, Z12, Z12
-	VANDPS       Z0, Z12, Z13
-	VMOVUPS      Z1, Z14
-	VMINPS       Z13, Z14, Z13
-	VMOVUPS      Z2, Z14
-	VFMADD213PS  Z3, Z13, Z14
-	VPERMPS      Z4, Z14, Z17
-	VSUBPS       Z17, Z13, Z17
-	VPERMPS      Z5, Z14, Z18
-	VPERMPS      Z6, Z14, Z19
-	VFMADD213PS  Z19, Z17, Z18
-	VPERMPS      Z7, Z14, Z19
-	VFMADD213PS  Z19, Z17, Z18
-	VPERMPS      Z8, Z14, Z19
-	VFMADD213PS  Z19, Z17, Z18
-	VPERMPS      normalTail2<>+0(SB), Z14, Z19
-	VFMADD213PS  Z19, Z17, Z18
-	VPERMPS      normalTail1<>+0(SB), Z14, Z19
-	VFMADD213PS  Z19, Z17, Z18
-	VPERMPS      normalTail0<>+0(SB), Z14, Z14
-	VFMADD213PS  Z14, Z17, Z18
-	VPXORD       Z16, Z16, Z16
-	VMAXPS       Z12, Z16, Z12
-	VFNMADD231PS Z18, Z13, Z12
-	TESTQ        BX, BX
-	JZ           restUnadded
-	VMOVUPS.Z    (BX), K1, Z13
-	VADDPS       Z13, Z12, Z12
-	ADDQ         resRow+112(FP), BX
-
-restUnadded:
-	VMOVUPS Z12, K1, (DX)
-	ADDQ    $0x00000040, CX
-	ADDQ    cRow+72(FP), DX
-	DECQ    AX
-	JMP     rest
-
-restNone:
-	CMPQ      tiles+8(FP), $0x00
-	JE        end
-	LEAQ      63(SP), CX
-	ANDQ      $-64, CX
-	MOVQ      c+64(FP), DX
-	MOVQ      res+104(FP), BX
-	MOVQ      rows+16(FP), AX
-	MOVQ      bias+96(FP), SI
-	TESTQ     SI, SI
-	JZ        nobias
-	VMOVUPS.Z (SI), K1, Z9
-
-nobias:
-	MOVQ      colSums+152(FP), SI
-	TESTQ     SI, SI
-	JZ        nocolSums
-	VMOVUPS.Z (SI), K1, Z10
-
-nocolSums:
-	MOVQ      colScale+160(FP), SI
-	TESTQ     SI, SI
-	JZ        nocolScale
-	VMOVUPS.Z (SI), K1, Z11
-
-nocolScale:
-	VBROADCASTSS zero+144(FP), Z12
-	VBROADCASTSS alpha+88(FP), Z13
-	VPMULLD      Z12, Z10, Z10
-	VMULPS       Z13, Z11, Z11
-	MOVQ         $0x00000040, SI
-	MOVQ         rows+16(FP), DI
-	SHRQ         $0x01, DI
-	IMULQ        SI, DI
-	ADDQ         CX, DI
-
-	// TILESTORED TMM0, (CX)(SI*1)
-	QUAD $0x000031844b7ae2c4
+last:
+	// TILESTORED TMM0, (R13)(R12*1)
+	QUAD $0x000025844b7a82c4
 	WORD $0x0000
 
-	// TILESTORED TMM1, (DI)(SI*1)
-	QUAD $0x0000378c4b7ae2c4
+	// TILESTORED TMM1, (R14)(R12*1)
+	QUAD $0x0000268c4b7a82c4
 	WORD $0x0000
-	MOVQ next+128(FP), SI
-	DECQ beside+136(FP)
-	JNZ  next
-	MOVQ 80(SI), DI
-	MOVQ DI, beside+136(FP)
-	ADDQ $0x28, SI
 
-next:
-	MOVQ    (SI), DI
-	ADDQ    DI, a+32(FP)
-	MOVQ    8(SI), DI
-	ADDQ    DI, b+48(FP)
-	MOVQ    16(SI), DI
-	ADDQ    DI, c+64(FP)
-	MOVQ    24(SI), DI
-	MOVQ    res+104(FP), R8
-	TESTQ   R8, R8
-	CMOVQEQ R8, DI
-	ADDQ    DI, res+104(FP)
-	MOVQ    32(SI), DI
-	MOVQ    bias+96(FP), R8
-	TESTQ   R8, R8
-	CMOVQEQ R8, DI
-	ADDQ    DI, bias+96(FP)
-	MOVQ    32(SI), DI
-	ADDQ    DI, colSums+152(FP)
-	MOVQ    32(SI), SI
-	ADDQ    SI, colScale+160(FP)
-	DECQ    tiles+8(FP)
-	JMP     tile
+empty:
+	MOVQ $0x00000001, R11
+	JMP  stepped
 
 end:
 	// TILERELEASE
@@ -5501,33 +7201,208 @@ TEXT ·gemmAMXS8Gelu_2x2(SB), $4160-168
 	BZHIL   AX, SI, SI
 	KMOVW   SI, K1
 	XORQ    AX, AX
+	MOVQ    a+32(FP), DI
+	MOVQ    aRow+40(FP), SI
+	MOVQ    rows+16(FP), R8
+	SHRQ    $0x01, R8
+	IMULQ   SI, R8
+	ADDQ    DI, R8
+	MOVQ    b+48(FP), R9
+	MOVQ    bRow+56(FP), R10
+	MOVQ    steps+24(FP), R11
+	JMP     first
 
 tile:
-	CMPQ  tiles+8(FP), $0x00
-	JE    done
-	MOVQ  c+64(FP), SI
-	MOVQ  cRow+72(FP), DI
-	MOVQ  rows+16(FP), R8
-	SHRQ  $0x01, R8
-	IMULQ DI, R8
-	ADDQ  SI, R8
+	CMPQ      tiles+8(FP), $0x00
+	JE        end
+	LEAQ      63(SP), CX
+	ANDQ      $-64, CX
+	MOVQ      c+64(FP), DX
+	MOVQ      res+104(FP), BX
+	MOVQ      rows+16(FP), AX
+	MOVQ      bias+96(FP), R11
+	TESTQ     R11, R11
+	JZ        nobias
+	VMOVUPS   (R11), Z9
+	VMOVUPS.Z 64(R11), K1, Z10
+
+nobias:
+	MOVQ      colSums+152(FP), R11
+	TESTQ     R11, R11
+	JZ        nocolSums
+	VMOVUPS   (R11), Z11
+	VMOVUPS.Z 64(R11), K1, Z12
+
+nocolSums:
+	MOVQ      colScale+160(FP), R11
+	TESTQ     R11, R11
+	JZ        nocolScale
+	VMOVUPS   (R11), Z13
+	VMOVUPS.Z 64(R11), K1, Z14
+
+nocolScale:
+	VBROADCASTSS zero+144(FP), Z15
+	VBROADCASTSS alpha+88(FP), Z16
+	VPMULLD      Z15, Z11, Z11
+	VMULPS       Z16, Z13, Z13
+	VPMULLD      Z15, Z12, Z12
+	VMULPS       Z16, Z14, Z14
+	MOVQ         CX, R13
+	MOVQ         $0x00000080, R12
+	MOVQ         rows+16(FP), R14
+	SHRQ         $0x01, R14
+	IMULQ        R12, R14
+	ADDQ         R13, R14
+	MOVQ         next+128(FP), R11
+	DECQ         beside+136(FP)
+	JNZ          next
+	MOVQ         80(R11), R15
+	MOVQ         R15, beside+136(FP)
+	ADDQ         $0x28, R11
+
+next:
+	MOVQ    (R11), R15
+	ADDQ    R15, a+32(FP)
+	MOVQ    8(R11), R15
+	ADDQ    R15, b+48(FP)
+	MOVQ    16(R11), R15
+	ADDQ    R15, c+64(FP)
+	MOVQ    24(R11), R15
+	MOVQ    res+104(FP), BP
+	TESTQ   BP, BP
+	CMOVQEQ BP, R15
+	ADDQ    R15, res+104(FP)
+	MOVQ    32(R11), R15
+	MOVQ    bias+96(FP), BP
+	TESTQ   BP, BP
+	CMOVQEQ BP, R15
+	ADDQ    R15, bias+96(FP)
+	MOVQ    32(R11), R15
+	ADDQ    R15, colSums+152(FP)
+	MOVQ    32(R11), R11
+	ADDQ    R11, colScale+160(FP)
+	DECQ    tiles+8(FP)
+	JZ      last
+	MOVQ    a+32(FP), DI
+	MOVQ    aRow+40(FP), SI
+	MOVQ    rows+16(FP), R8
+	SHRQ    $0x01, R8
+	IMULQ   SI, R8
+	ADDQ    DI, R8
+	MOVQ    b+48(FP), R9
+	MOVQ    bRow+56(FP), R10
+	MOVQ    steps+24(FP), R11
+	TESTQ   R11, R11
+	JZ      apart
+	TESTQ   $0x00000001, flags+120(FP)
+	JNZ     apart
+
+	// TILELOADDT1 (R9)(R10*1), TMM6
+	QUAD $0x000011b44b7982c4
+	WORD $0x0000
+
+	// TILELOADD (DI)(SI*1), TMM4
+	QUAD $0x000037a44b7be2c4
+	WORD $0x0000
+
+	// TILESTORED TMM0, (R13)(R12*1)
+	QUAD $0x000025844b7a82c4
+	WORD $0x0000
+
+	// TILEZERO TMM0
+	LONG $0x497be2c4
+	BYTE $0xc0
+
+	// TDPBUSD TMM6, TMM4, TMM0
+	LONG $0x5e49e2c4
+	BYTE $0xc4
+
+	// TILELOADD (R8)(SI*1), TMM5
+	QUAD $0x000030ac4b7bc2c4
+	WORD $0x0000
+
+	// TILESTORED TMM2, (R14)(R12*1)
+	QUAD $0x000026944b7a82c4
+	WORD $0x0000
+
+	// TILEZERO TMM2
+	LONG $0x497be2c4
+	BYTE $0xd0
+
+	// TDPBUSD TMM6, TMM5, TMM2
+	LONG $0x5e49e2c4
+	BYTE $0xd5
+
+	// TILELOADDT1 64(R9)(R10*1), TMM7
+	QUAD $0x004011bc4b7982c4
+	WORD $0x0000
+
+	// TILESTORED TMM1, 64(R13)(R12*1)
+	QUAD $0x0040258c4b7a82c4
+	WORD $0x0000
+
+	// TILEZERO TMM1
+	LONG $0x497be2c4
+	BYTE $0xc8
+
+	// TDPBUSD TMM7, TMM4, TMM1
+	LONG $0x5e41e2c4
+	BYTE $0xcc
+
+	// TILESTORED TMM3, 64(R14)(R12*1)
+	QUAD $0x0040269c4b7a82c4
+	WORD $0x0000
+
+	// TILEZERO TMM3
+	LONG $0x497be2c4
+	BYTE $0xd8
+
+	// TDPBUSD TMM7, TMM5, TMM3
+	LONG $0x5e41e2c4
+	BYTE $0xdd
+	JMP  stepped
+
+apart:
+	// TILESTORED TMM0, (R13)(R12*1)
+	QUAD $0x000025844b7a82c4
+	WORD $0x0000
+
+	// TILESTORED TMM1, 64(R13)(R12*1)
+	QUAD $0x0040258c4b7a82c4
+	WORD $0x0000
+
+	// TILESTORED TMM2, (R14)(R12*1)
+	QUAD $0x000026944b7a82c4
+	WORD $0x0000
+
+	// TILESTORED TMM3, 64(R14)(R12*1)
+	QUAD $0x0040269c4b7a82c4
+	WORD $0x0000
+
+first:
 	TESTQ $0x00000001, flags+120(FP)
 	JZ    zero
+	MOVQ  c+64(FP), R13
+	MOVQ  cRow+72(FP), R12
+	MOVQ  rows+16(FP), R14
+	SHRQ  $0x01, R14
+	IMULQ R12, R14
+	ADDQ  R13, R14
 
-	// TILELOADD (SI)(DI*1), TMM0
-	QUAD $0x00003e844b7be2c4
+	// TILELOADD (R13)(R12*1), TMM0
+	QUAD $0x000025844b7b82c4
 	WORD $0x0000
 
-	// TILELOADD 64(SI)(DI*1), TMM1
-	QUAD $0x00403e8c4b7be2c4
+	// TILELOADD 64(R13)(R12*1), TMM1
+	QUAD $0x0040258c4b7b82c4
 	WORD $0x0000
 
-	// TILELOADD (R8)(DI*1), TMM2
-	QUAD $0x000038944b7bc2c4
+	// TILELOADD (R14)(R12*1), TMM2
+	QUAD $0x000026944b7b82c4
 	WORD $0x0000
 
-	// TILELOADD 64(R8)(DI*1), TMM3
-	QUAD $0x0040389c4b7bc2c4
+	// TILELOADD 64(R14)(R12*1), TMM3
+	QUAD $0x0040269c4b7b82c4
 	WORD $0x0000
 	JMP  start
 
@@ -5549,41 +7424,108 @@ zero:
 	BYTE $0xd8
 
 start:
-	MOVQ  a+32(FP), SI
-	MOVQ  aRow+40(FP), DI
-	MOVQ  rows+16(FP), R8
-	SHRQ  $0x01, R8
-	IMULQ DI, R8
-	ADDQ  SI, R8
-	MOVQ  b+48(FP), R9
-	MOVQ  bRow+56(FP), R10
-	MOVQ  R10, R11
-	SHLQ  $0x04, R11
-	MOVQ  steps+24(FP), R12
-	TESTQ R12, R12
-	JZ    done
+	TESTQ R11, R11
+	JZ    empty
 
 loop:
 	// TILELOADDT1 (R9)(R10*1), TMM6
 	QUAD $0x000011b44b7982c4
 	WORD $0x0000
 
-	// TILELOADD (SI)(DI*1), TMM4
-	QUAD $0x00003ea44b7be2c4
+	// TILELOADD (DI)(SI*1), TMM4
+	QUAD $0x000037a44b7be2c4
 	WORD $0x0000
 
 	// TDPBUSD TMM6, TMM4, TMM0
 	LONG $0x5e49e2c4
 	BYTE $0xc4
 
-	// TILELOADD (R8)(DI*1), TMM5
-	QUAD $0x000038ac4b7bc2c4
+	// TILELOADD (R8)(SI*1), TMM5
+	QUAD $0x000030ac4b7bc2c4
 	WORD $0x0000
 
 	// TDPBUSD TMM6, TMM5, TMM2
 	LONG $0x5e49e2c4
 	BYTE $0xd5
+	MOVQ $0x00000001, R12
 
+column:
+	TESTQ        AX, AX
+	JZ           columnNone
+	VMOVUPS      (CX), Z15
+	VPSUBD       Z11, Z15, Z15
+	VCVTDQ2PS    Z15, Z15
+	VMULPS       Z13, Z15, Z15
+	VADDPS       Z9, Z15, Z15
+	VANDPS       Z0, Z15, Z16
+	VMOVUPS      Z1, Z21
+	VMINPS       Z16, Z21, Z16
+	VMOVUPS      Z2, Z21
+	VFMADD213PS  Z3, Z16, Z21
+	VPERMPS      Z4, Z21, Z22
+	VSUBPS       Z22, Z16, Z22
+	VPERMPS      Z5, Z21, Z23
+	VPERMPS      Z6, Z21, Z24
+	VFMADD213PS  Z24, Z22, Z23
+	VPERMPS      Z7, Z21, Z24
+	VFMADD213PS  Z24, Z22, Z23
+	VPERMPS      Z8, Z21, Z24
+	VFMADD213PS  Z24, Z22, Z23
+	VPERMPS      normalTail2<>+0(SB), Z21, Z24
+	VFMADD213PS  Z24, Z22, Z23
+	VPERMPS      normalTail1<>+0(SB), Z21, Z24
+	VFMADD213PS  Z24, Z22, Z23
+	VPERMPS      normalTail0<>+0(SB), Z21, Z21
+	VFMADD213PS  Z21, Z22, Z23
+	VPXORD       Z17, Z17, Z17
+	VMAXPS       Z15, Z17, Z15
+	VFNMADD231PS Z23, Z16, Z15
+	VMOVUPS      64(CX), Z16
+	VPSUBD       Z12, Z16, Z16
+	VCVTDQ2PS    Z16, Z16
+	VMULPS       Z14, Z16, Z16
+	VADDPS       Z10, Z16, Z16
+	VANDPS       Z0, Z16, Z21
+	VMOVUPS      Z1, Z22
+	VMINPS       Z21, Z22, Z21
+	VMOVUPS      Z2, Z22
+	VFMADD213PS  Z3, Z21, Z22
+	VPERMPS      Z4, Z22, Z23
+	VSUBPS       Z23, Z21, Z23
+	VPERMPS      Z5, Z22, Z24
+	VPERMPS      Z6, Z22, Z25
+	VFMADD213PS  Z25, Z23, Z24
+	VPERMPS      Z7, Z22, Z25
+	VFMADD213PS  Z25, Z23, Z24
+	VPERMPS      Z8, Z22, Z25
+	VFMADD213PS  Z25, Z23, Z24
+	VPERMPS      normalTail2<>+0(SB), Z22, Z25
+	VFMADD213PS  Z25, Z23, Z24
+	VPERMPS      normalTail1<>+0(SB), Z22, Z25
+	VFMADD213PS  Z25, Z23, Z24
+	VPERMPS      normalTail0<>+0(SB), Z22, Z22
+	VFMADD213PS  Z22, Z23, Z24
+	VPXORD       Z18, Z18, Z18
+	VMAXPS       Z16, Z18, Z16
+	VFNMADD231PS Z24, Z21, Z16
+	TESTQ        BX, BX
+	JZ           columnUnadded
+	VMOVUPS      (BX), Z21
+	VADDPS       Z21, Z15, Z15
+	VMOVUPS.Z    64(BX), K1, Z21
+	VADDPS       Z21, Z16, Z16
+	ADDQ         resRow+112(FP), BX
+
+columnUnadded:
+	VMOVUPS Z15, (DX)
+	VMOVUPS Z16, K1, 64(DX)
+	ADDQ    $0x00000080, CX
+	ADDQ    cRow+72(FP), DX
+	DECQ    AX
+	DECQ    R12
+	JNZ     column
+
+columnNone:
 	// TILELOADDT1 64(R9)(R10*1), TMM7
 	QUAD $0x004011bc4b7982c4
 	WORD $0x0000
@@ -5595,11 +7537,16 @@ loop:
 	// TDPBUSD TMM7, TMM5, TMM3
 	LONG $0x5e41e2c4
 	BYTE $0xdd
-	ADDQ $0x40, SI
-	ADDQ $0x40, R8
-	ADDQ R11, R9
-	MOVQ next+128(FP), R13
-	MOVQ 88(R13), R13
+
+stepped:
+	ADDQ    $0x40, DI
+	ADDQ    $0x40, R8
+	MOVQ    R10, R12
+	SHLQ    $0x04, R12
+	ADDQ    R12, R9
+	MOVQ    $0x00000001, R12
+	CMPQ    R11, $0x01
+	CMOVQEQ rows+16(FP), R12
 
 step:
 	TESTQ        AX, AX
@@ -5610,62 +7557,62 @@ step:
 	VMULPS       Z13, Z15, Z15
 	VADDPS       Z9, Z15, Z15
 	VANDPS       Z0, Z15, Z16
-	VMOVUPS      Z1, Z18
-	VMINPS       Z16, Z18, Z16
-	VMOVUPS      Z2, Z18
-	VFMADD213PS  Z3, Z16, Z18
-	VPERMPS      Z4, Z18, Z19
-	VSUBPS       Z19, Z16, Z19
-	VPERMPS      Z5, Z18, Z23
-	VPERMPS      Z6, Z18, Z24
-	VFMADD213PS  Z24, Z19, Z23
-	VPERMPS      Z7, Z18, Z24
-	VFMADD213PS  Z24, Z19, Z23
-	VPERMPS      Z8, Z18, Z24
-	VFMADD213PS  Z24, Z19, Z23
-	VPERMPS      normalTail2<>+0(SB), Z18, Z24
-	VFMADD213PS  Z24, Z19, Z23
-	VPERMPS      normalTail1<>+0(SB), Z18, Z24
-	VFMADD213PS  Z24, Z19, Z23
-	VPERMPS      normalTail0<>+0(SB), Z18, Z18
-	VFMADD213PS  Z18, Z19, Z23
-	VPXORD       Z17, Z17, Z17
-	VMAXPS       Z15, Z17, Z15
+	VMOVUPS      Z1, Z21
+	VMINPS       Z16, Z21, Z16
+	VMOVUPS      Z2, Z21
+	VFMADD213PS  Z3, Z16, Z21
+	VPERMPS      Z4, Z21, Z22
+	VSUBPS       Z22, Z16, Z22
+	VPERMPS      Z5, Z21, Z23
+	VPERMPS      Z6, Z21, Z24
+	VFMADD213PS  Z24, Z22, Z23
+	VPERMPS      Z7, Z21, Z24
+	VFMADD213PS  Z24, Z22, Z23
+	VPERMPS      Z8, Z21, Z24
+	VFMADD213PS  Z24, Z22, Z23
+	VPERMPS      normalTail2<>+0(SB), Z21, Z24
+	VFMADD213PS  Z24, Z22, Z23
+	VPERMPS      normalTail1<>+0(SB), Z21, Z24
+	VFMADD213PS  Z24, Z22, Z23
+	VPERMPS      normalTail0<>+0(SB), Z21, Z21
+	VFMADD213PS  Z21, Z22, Z23
+	VPXORD       Z19, Z19, Z19
+	VMAXPS       Z15, Z19, Z15
 	VFNMADD231PS Z23, Z16, Z15
 	VMOVUPS      64(CX), Z16
 	VPSUBD       Z12, Z16, Z16
 	VCVTDQ2PS    Z16, Z16
 	VMULPS       Z14, Z16, Z16
 	VADDPS       Z10, Z16, Z16
-	VANDPS       Z0, Z16, Z18
-	VMOVUPS      Z1, Z19
-	VMINPS       Z18, Z19, Z18
-	VMOVUPS      Z2, Z19
-	VFMADD213PS  Z3, Z18, Z19
-	VPERMPS      Z4, Z19, Z23
-	VSUBPS       Z23, Z18, Z23
-	VPERMPS      Z5, Z19, Z24
-	VPERMPS      Z6, Z19, Z25
+	VANDPS       Z0, Z16, Z21
+	VMOVUPS      Z1, Z22
+	VMINPS       Z21, Z22, Z21
+	VMOVUPS      Z2, Z22
+	VFMADD213PS  Z3, Z21, Z22
+	VPERMPS      Z4, Z22, Z23
+	VSUBPS       Z23, Z21, Z23
+	VPERMPS      Z5, Z22, Z24
+	VPERMPS      Z6, Z22, Z25
 	VFMADD213PS  Z25, Z23, Z24
-	VPERMPS      Z7, Z19, Z25
+	VPERMPS      Z7, Z22, Z25
 	VFMADD213PS  Z25, Z23, Z24
-	VPERMPS      Z8, Z19, Z25
+	VPERMPS      Z8, Z22, Z25
 	VFMADD213PS  Z25, Z23, Z24
-	VPERMPS      normalTail2<>+0(SB), Z19, Z25
+	VPERMPS      normalTail2<>+0(SB), Z22, Z25
 	VFMADD213PS  Z25, Z23, Z24
-	VPERMPS      normalTail1<>+0(SB), Z19, Z25
+	VPERMPS      normalTail1<>+0(SB), Z22, Z25
 	VFMADD213PS  Z25, Z23, Z24
-	VPERMPS      normalTail0<>+0(SB), Z19, Z19
-	VFMADD213PS  Z19, Z23, Z24
+	VPERMPS      normalTail0<>+0(SB), Z22, Z22
+	VFMADD213PS  Z22, Z23, Z24
 	VPXORD       Z20, Z20, Z20
 	VMAXPS       Z16, Z20, Z16
-	VFNMADD231PS Z24, Z18, Z16
+	VFNMADD231PS Z24, Z21, Z16
 	TESTQ        BX, BX
 	JZ           stepUnadded
-	VMOVUPS      (BX), Z18
-	VADDPS       Z18, Z15, Z15
-	VMOVUPS.Z    64(BX), K1, Z18
-	VADDPS       Z18, Z16, Z16
+	VMOVUPS      (BX), Z21
+	VADDPS       Z21, Z15, Z15
+	VMOVUPS.Z    64(BX), K1, Z21
+	VADDPS       Z21, Z16, Z16
 	ADDQ         resRow+112(FP), BX
 
 stepUnadded:
@@ -5674,175 +7621,34 @@ stepUnadded:
 	ADDQ    $0x00000080, CX
 	ADDQ    cRow+72(FP), DX
 	DECQ    AX
-	DECQ    R13
+	DECQ    R12
 	JNZ     step
 
 stepNone:
-	DECQ R12
+	DECQ R11
 	JNZ  loop
+	JMP  tile
 
-done:
-rest:
-	TESTQ        AX, AX
-	JZ           restNone
-	VMOVUPS      (CX), Z15
-	VPSUBD       Z11, Z15, Z15
-	VCVTDQ2PS    Z15, Z15
-	VMULPS       Z13, Z15, Z15
-	VADDPS       Z9, Z15, Z15
-	VANDPS       Z0, Z15, Z16
-	VMOVUPS      Z1, Z18
-	VMINPS       Z16, Z18, Z16
-	VMOVUPS      Z2, Z18
-	VFMADD213PS  Z3, Z16, Z18
-	VPERMPS      Z4, Z18, Z19
-	VSUBPS       Z19, Z16, Z19
-	VPERMPS      Z5, Z18, Z23
-	VPERMPS      Z6, Z18, Z24
-	VFMADD213PS  Z24, Z19, Z23
-	VPERMPS      Z7, Z18, Z24
-	VFMADD213PS  Z24, Z19, Z23
-	VPERMPS      Z8, Z18, Z24
-	VFMADD213PS  Z24, Z19, Z23
-	VPERMPS      normalTail2<>+0(SB), Z18, Z24
-	VFMADD213PS  Z24, Z19, Z23
-	VPERMPS      normalTail1<>+0(SB), Z18, Z24
-	VFMADD213PS  Z24, Z19, Z23
-	VPERMPS      normalTail0<>+0(SB), Z18, Z18
-	VFMADD213PS  Z18, Z19, Z23
-	VPXORD       Z21, Z21, Z21
-	VMAXPS       Z15, Z21, Z15
-	VFNMADD231PS Z23, Z16, Z15
-	VMOVUPS      64(CX), Z16
-	VPSUBD       Z12, Z16, Z16
-	VCVTDQ2PS    Z16, Z16
-	VMULPS       Z14, Z16, Z16
-	VADDPS       Z10, Z16, Z16
-	VANDPS       Z0, Z16, Z18
-	VMOVUPS      Z1, Z19
-	VMINPS       Z18, Z19, Z18
-	VMOVUPS      Z2, Z19
-	VFMADD213PS  Z3, Z18, Z19
-	VPERMPS      Z4, Z19, Z23
-	VSUBPS       Z23, Z18, Z23
-	VPERMPS      Z5, Z19, Z24
-	VPERMPS      Z6, Z19, Z25
-	VFMADD213PS  Z25, Z23, Z24
-	VPERMPS      Z7, Z19, Z25
-	VFMADD213PS  Z25, Z23, Z24
-	VPERMPS      Z8, Z19, Z25
-	VFMADD213PS  Z25, Z23, Z24
-	VPERMPS      normalTail2<>+0(SB), Z19, Z25
-	VFMADD213PS  Z25, Z23, Z24
-	VPERMPS      normalTail1<>+0(SB), Z19, Z25
-	VFMADD213PS  Z25, Z23, Z24
-	VPERMPS      normalTail0<>+0(SB), Z19, Z19
-	VFMADD213PS  Z19, Z23, Z24
-	VPXORD       Z22, Z22, Z22
-	VMAXPS       Z16, Z22, Z16
-	VFNMADD231PS Z24, Z18, Z16
-	TESTQ        BX, BX
-	JZ           restUnadded
-	VMOVUPS      (BX), Z18
-	VADDPS       Z18, Z15, Z15
-	VMOVUPS.Z    64(BX), K1, Z18
-	VADDPS       Z18, Z16, Z16
-	ADDQ         resRow+112(FP), BX
-
-restUnadded:
-	VMOVUPS Z15, (DX)
-	VMOVUPS Z16, K1, 64(DX)
-	ADDQ    $0x00000080, CX
-	ADDQ    cRow+72(FP), DX
-	DECQ    AX
-	JMP     rest
-
-restNone:
-	CMPQ      tiles+8(FP), $0x00
-	JE        end
-	LEAQ      63(SP), CX
-	ANDQ      $-64, CX
-	MOVQ      c+64(FP), DX
-	MOVQ      res+104(FP), BX
-	MOVQ      rows+16(FP), AX
-	MOVQ      bias+96(FP), SI
-	TESTQ     SI, SI
-	JZ        nobias
-	VMOVUPS   (SI), Z9
-	VMOVUPS.Z 64(SI), K1, Z10
-
-nobias:
-	MOVQ      colSums+152(FP), SI
-	TESTQ     SI, SI
-	JZ        nocolSums
-	VMOVUPS   (SI), Z11
-	VMOVUPS.Z 64(SI), K1, Z12
-
-nocolSums:
-	MOVQ      colScale+160(FP), SI
-	TESTQ     SI, SI
-	JZ        nocolScale
-	VMOVUPS   (SI), Z13
-	VMOVUPS.Z 64(SI), K1, Z14
-
-nocolScale:
-	VBROADCASTSS zero+144(FP), Z15
-	VBROADCASTSS alpha+88(FP), Z16
-	VPMULLD      Z15, Z11, Z11
-	VMULPS       Z16, Z13, Z13
-	VPMULLD      Z15, Z12, Z12
-	VMULPS       Z16, Z14, Z14
-	MOVQ         $0x00000080, SI
-	MOVQ         rows+16(FP), DI
-	SHRQ         $0x01, DI
-	IMULQ        SI, DI
-	ADDQ         CX, DI
-
-	// TILESTORED TMM0, (CX)(SI*1)
-	QUAD $0x000031844b7ae2c4
+last:
+	// TILESTORED TMM0, (R13)(R12*1)
+	QUAD $0x000025844b7a82c4
 	WORD $0x0000
 
-	// TILESTORED TMM1, 64(CX)(SI*1)
-	QUAD $0x0040318c4b7ae2c4
+	// TILESTORED TMM1, 64(R13)(R12*1)
+	QUAD $0x0040258c4b7a82c4
 	WORD $0x0000
 
-	// TILESTORED TMM2, (DI)(SI*1)
-	QUAD $0x000037944b7ae2c4
+	// TILESTORED TMM2, (R14)(R12*1)
+	QUAD $0x000026944b7a82c4
 	WORD $0x0000
 
-	// TILESTORED TMM3, 64(DI)(SI*1)
-	QUAD $0x0040379c4b7ae2c4
+	// TILESTORED TMM3, 64(R14)(R12*1)
+	QUAD $0x0040269c4b7a82c4
 	WORD $0x0000
-	MOVQ next+128(FP), SI
-	DECQ beside+136(FP)
-	JNZ  next
-	MOVQ 80(SI), DI
-	MOVQ DI, beside+136(FP)
-	ADDQ $0x28, SI
 
-next:
-	MOVQ    (SI), DI
-	ADDQ    DI, a+32(FP)
-	MOVQ    8(SI), DI
-	ADDQ    DI, b+48(FP)
-	MOVQ    16(SI), DI
-	ADDQ    DI, c+64(FP)
-	MOVQ    24(SI), DI
-	MOVQ    res+104(FP), R8
-	TESTQ   R8, R8
-	CMOVQEQ R8, DI
-	ADDQ    DI, res+104(FP)
-	MOVQ    32(SI), DI
-	MOVQ    bias+96(FP), R8
-	TESTQ   R8, R8
-	CMOVQEQ R8, DI
-	ADDQ    DI, bias+96(FP)
-	MOVQ    32(SI), DI
-	ADDQ    DI, colSums+152(FP)
-	MOVQ    32(SI), SI
-	ADDQ    SI, colScale+160(FP)
-	DECQ    tiles+8(FP)
-	JMP     tile
+empty:
+	MOVQ $0x00000001, R11
+	JMP  stepped
 
 end:
 	// TILERELEASE
@@ -5881,41 +7687,265 @@ TEXT ·gemmAMXS8Gelu_2x3(SB), $6208-168
 	BZHIL   AX, SI, SI
 	KMOVW   SI, K1
 	XORQ    AX, AX
+	MOVQ    a+32(FP), DI
+	MOVQ    aRow+40(FP), SI
+	MOVQ    rows+16(FP), R8
+	SHRQ    $0x01, R8
+	IMULQ   SI, R8
+	ADDQ    DI, R8
+	MOVQ    b+48(FP), R9
+	MOVQ    bRow+56(FP), R10
+	MOVQ    steps+24(FP), R11
+	JMP     first
 
 tile:
-	CMPQ  tiles+8(FP), $0x00
-	JE    done
-	MOVQ  c+64(FP), SI
-	MOVQ  cRow+72(FP), DI
-	MOVQ  rows+16(FP), R8
-	SHRQ  $0x01, R8
-	IMULQ DI, R8
-	ADDQ  SI, R8
+	CMPQ      tiles+8(FP), $0x00
+	JE        end
+	LEAQ      63(SP), CX
+	ANDQ      $-64, CX
+	MOVQ      c+64(FP), DX
+	MOVQ      res+104(FP), BX
+	MOVQ      rows+16(FP), AX
+	MOVQ      bias+96(FP), R11
+	TESTQ     R11, R11
+	JZ        nobias
+	VMOVUPS   (R11), Z9
+	VMOVUPS   64(R11), Z10
+	VMOVUPS.Z 128(R11), K1, Z11
+
+nobias:
+	MOVQ      colSums+152(FP), R11
+	TESTQ     R11, R11
+	JZ        nocolSums
+	VMOVUPS   (R11), Z12
+	VMOVUPS   64(R11), Z13
+	VMOVUPS.Z 128(R11), K1, Z14
+
+nocolSums:
+	MOVQ      colScale+160(FP), R11
+	TESTQ     R11, R11
+	JZ        nocolScale
+	VMOVUPS   (R11), Z15
+	VMOVUPS   64(R11), Z16
+	VMOVUPS.Z 128(R11), K1, Z17
+
+nocolScale:
+	VBROADCASTSS zero+144(FP), Z18
+	VBROADCASTSS alpha+88(FP), Z19
+	VPMULLD      Z18, Z12, Z12
+	VMULPS       Z19, Z15, Z15
+	VPMULLD      Z18, Z13, Z13
+	VMULPS       Z19, Z16, Z16
+	VPMULLD      Z18, Z14, Z14
+	VMULPS       Z19, Z17, Z17
+	MOVQ         CX, R13
+	MOVQ         $0x000000c0, R12
+	MOVQ         rows+16(FP), R14
+	SHRQ         $0x01, R14
+	IMULQ        R12, R14
+	ADDQ         R13, R14
+	MOVQ         next+128(FP), R11
+	DECQ         beside+136(FP)
+	JNZ          next
+	MOVQ         80(R11), R15
+	MOVQ         R15, beside+136(FP)
+	ADDQ         $0x28, R11
+
+next:
+	MOVQ    (R11), R15
+	ADDQ    R15, a+32(FP)
+	MOVQ    8(R11), R15
+	ADDQ    R15, b+48(FP)
+	MOVQ    16(R11), R15
+	ADDQ    R15, c+64(FP)
+	MOVQ    24(R11), R15
+	MOVQ    res+104(FP), BP
+	TESTQ   BP, BP
+	CMOVQEQ BP, R15
+	ADDQ    R15, res+104(FP)
+	MOVQ    32(R11), R15
+	MOVQ    bias+96(FP), BP
+	TESTQ   BP, BP
+	CMOVQEQ BP, R15
+	ADDQ    R15, bias+96(FP)
+	MOVQ    32(R11), R15
+	ADDQ    R15, colSums+152(FP)
+	MOVQ    32(R11), R11
+	ADDQ    R11, colScale+160(FP)
+	DECQ    tiles+8(FP)
+	JZ      last
+	MOVQ    a+32(FP), DI
+	MOVQ    aRow+40(FP), SI
+	MOVQ    rows+16(FP), R8
+	SHRQ    $0x01, R8
+	IMULQ   SI, R8
+	ADDQ    DI, R8
+	MOVQ    b+48(FP), R9
+	MOVQ    bRow+56(FP), R10
+	MOVQ    steps+24(FP), R11
+	TESTQ   R11, R11
+	JZ      apart
+	TESTQ   $0x00000001, flags+120(FP)
+	JNZ     apart
+
+	// TILELOADDT1 (R9)(R10*1), TMM7
+	QUAD $0x000011bc4b7982c4
+	WORD $0x0000
+
+	// TILELOADD (DI)(SI*1), TMM6
+	QUAD $0x000037b44b7be2c4
+	WORD $0x0000
+
+	// TILESTORED TMM0, (R13)(R12*1)
+	QUAD $0x000025844b7a82c4
+	WORD $0x0000
+
+	// TILEZERO TMM0
+	LONG $0x497be2c4
+	BYTE $0xc0
+
+	// TDPBUSD TMM7, TMM6, TMM0
+	LONG $0x5e41e2c4
+	BYTE $0xc6
+
+	// TILELOADD (R8)(SI*1), TMM6
+	QUAD $0x000030b44b7bc2c4
+	WORD $0x0000
+
+	// TILESTORED TMM3, (R14)(R12*1)
+	QUAD $0x0000269c4b7a82c4
+	WORD $0x0000
+
+	// TILEZERO TMM3
+	LONG $0x497be2c4
+	BYTE $0xd8
+
+	// TDPBUSD TMM7, TMM6, TMM3
+	LONG $0x5e41e2c4
+	BYTE $0xde
+
+	// TILELOADDT1 64(R9)(R10*1), TMM7
+	QUAD $0x004011bc4b7982c4
+	WORD $0x0000
+
+	// TILESTORED TMM4, 64(R14)(R12*1)
+	QUAD $0x004026a44b7a82c4
+	WORD $0x0000
+
+	// TILEZERO TMM4
+	LONG $0x497be2c4
+	BYTE $0xe0
+
+	// TDPBUSD TMM7, TMM6, TMM4
+	LONG $0x5e41e2c4
+	BYTE $0xe6
+
+	// TILELOADD (DI)(SI*1), TMM6
+	QUAD $0x000037b44b7be2c4
+	WORD $0x0000
+
+	// TILESTORED TMM1, 64(R13)(R12*1)
+	QUAD $0x0040258c4b7a82c4
+	WORD $0x0000
+
+	// TILEZERO TMM1
+	LONG $0x497be2c4
+	BYTE $0xc8
+
+	// TDPBUSD TMM7, TMM6, TMM1
+	LONG $0x5e41e2c4
+	BYTE $0xce
+
+	// TILELOADDT1 128(R9)(R10*1), TMM7
+	QUAD $0x008011bc4b7982c4
+	WORD $0x0000
+
+	// TILESTORED TMM2, 128(R13)(R12*1)
+	QUAD $0x008025944b7a82c4
+	WORD $0x0000
+
+	// TILEZERO TMM2
+	LONG $0x497be2c4
+	BYTE $0xd0
+
+	// TDPBUSD TMM7, TMM6, TMM2
+	LONG $0x5e41e2c4
+	BYTE $0xd6
+
+	// TILELOADD (R8)(SI*1), TMM6
+	QUAD $0x000030b44b7bc2c4
+	WORD $0x0000
+
+	// TILESTORED TMM5, 128(R14)(R12*1)
+	QUAD $0x008026ac4b7a82c4
+	WORD $0x0000
+
+	// TILEZERO TMM5
+	LONG $0x497be2c4
+	BYTE $0xe8
+
+	// TDPBUSD TMM7, TMM6, TMM5
+	LONG $0x5e41e2c4
+	BYTE $0xee
+	JMP  stepped
+
+apart:
+	// TILESTORED TMM0, (R13)(R12*1)
+	QUAD $0x000025844b7a82c4
+	WORD $0x0000
+
+	// TILESTORED TMM1, 64(R13)(R12*1)
+	QUAD $0x0040258c4b7a82c4
+	WORD $0x0000
+
+	// TILESTORED TMM2, 128(R13)(R12*1)
+	QUAD $0x008025944b7a82c4
+	WORD $0x0000
+
+	// TILESTORED TMM3, (R14)(R12*1)
+	QUAD $0x0000269c4b7a82c4
+	WORD $0x0000
+
+	// TILESTORED TMM4, 64(R14)(R12*1)
+	QUAD $0x004026a44b7a82c4
+	WORD $0x0000
+
+	// TILESTORED TMM5, 128(R14)(R12*1)
+	QUAD $0x008026ac4b7a82c4
+	WORD $0x0000
+
+first:
 	TESTQ $0x00000001, flags+120(FP)
 	JZ    zero
+	MOVQ  c+64(FP), R13
+	MOVQ  cRow+72(FP), R12
+	MOVQ  rows+16(FP), R14
+	SHRQ  $0x01, R14
+	IMULQ R12, R14
+	ADDQ  R13, R14
 
-	// TILELOADD (SI)(DI*1), TMM0
-	QUAD $0x00003e844b7be2c4
+	// TILELOADD (R13)(R12*1), TMM0
+	QUAD $0x000025844b7b82c4
 	WORD $0x0000
 
-	// TILELOADD 64(SI)(DI*1), TMM1
-	QUAD $0x00403e8c4b7be2c4
+	// TILELOADD 64(R13)(R12*1), TMM1
+	QUAD $0x0040258c4b7b82c4
 	WORD $0x0000
 
-	// TILELOADD 128(SI)(DI*1), TMM2
-	QUAD $0x00803e944b7be2c4
+	// TILELOADD 128(R13)(R12*1), TMM2
+	QUAD $0x008025944b7b82c4
 	WORD $0x0000
 
-	// TILELOADD (R8)(DI*1), TMM3
-	QUAD $0x0000389c4b7bc2c4
+	// TILELOADD (R14)(R12*1), TMM3
+	QUAD $0x0000269c4b7b82c4
 	WORD $0x0000
 
-	// TILELOADD 64(R8)(DI*1), TMM4
-	QUAD $0x004038a44b7bc2c4
+	// TILELOADD 64(R14)(R12*1), TMM4
+	QUAD $0x004026a44b7b82c4
 	WORD $0x0000
 
-	// TILELOADD 128(R8)(DI*1), TMM5
-	QUAD $0x008038ac4b7bc2c4
+	// TILELOADD 128(R14)(R12*1), TMM5
+	QUAD $0x008026ac4b7b82c4
 	WORD $0x0000
 	JMP  start
 
@@ -5945,35 +7975,24 @@ zero:
 	BYTE $0xe8
 
 start:
-	MOVQ  a+32(FP), SI
-	MOVQ  aRow+40(FP), DI
-	MOVQ  rows+16(FP), R8
-	SHRQ  $0x01, R8
-	IMULQ DI, R8
-	ADDQ  SI, R8
-	MOVQ  b+48(FP), R9
-	MOVQ  bRow+56(FP), R10
-	MOVQ  R10, R11
-	SHLQ  $0x04, R11
-	MOVQ  steps+24(FP), R12
-	TESTQ R12, R12
-	JZ    done
+	TESTQ R11, R11
+	JZ    empty
 
 loop:
 	// TILELOADDT1 (R9)(R10*1), TMM7
 	QUAD $0x000011bc4b7982c4
 	WORD $0x0000
 
-	// TILELOADD (SI)(DI*1), TMM6
-	QUAD $0x00003eb44b7be2c4
+	// TILELOADD (DI)(SI*1), TMM6
+	QUAD $0x000037b44b7be2c4
 	WORD $0x0000
 
 	// TDPBUSD TMM7, TMM6, TMM0
 	LONG $0x5e41e2c4
 	BYTE $0xc6
 
-	// TILELOADD (R8)(DI*1), TMM6
-	QUAD $0x000038b44b7bc2c4
+	// TILELOADD (R8)(SI*1), TMM6
+	QUAD $0x000030b44b7bc2c4
 	WORD $0x0000
 
 	// TDPBUSD TMM7, TMM6, TMM3
@@ -5988,14 +8007,123 @@ loop:
 	LONG $0x5e41e2c4
 	BYTE $0xe6
 
-	// TILELOADD (SI)(DI*1), TMM6
-	QUAD $0x00003eb44b7be2c4
+	// TILELOADD (DI)(SI*1), TMM6
+	QUAD $0x000037b44b7be2c4
 	WORD $0x0000
 
 	// TDPBUSD TMM7, TMM6, TMM1
 	LONG $0x5e41e2c4
 	BYTE $0xce
+	MOVQ $0x00000001, R12
 
+column:
+	TESTQ        AX, AX
+	JZ           columnNone
+	VMOVUPS      (CX), Z18
+	VPSUBD       Z12, Z18, Z18
+	VCVTDQ2PS    Z18, Z18
+	VMULPS       Z15, Z18, Z18
+	VADDPS       Z9, Z18, Z18
+	VANDPS       Z0, Z18, Z19
+	VMOVUPS      Z1, Z26
+	VMINPS       Z19, Z26, Z19
+	VMOVUPS      Z2, Z26
+	VFMADD213PS  Z3, Z19, Z26
+	VPERMPS      Z4, Z26, Z27
+	VSUBPS       Z27, Z19, Z27
+	VPERMPS      Z5, Z26, Z28
+	VPERMPS      Z6, Z26, Z29
+	VFMADD213PS  Z29, Z27, Z28
+	VPERMPS      Z7, Z26, Z29
+	VFMADD213PS  Z29, Z27, Z28
+	VPERMPS      Z8, Z26, Z29
+	VFMADD213PS  Z29, Z27, Z28
+	VPERMPS      normalTail2<>+0(SB), Z26, Z29
+	VFMADD213PS  Z29, Z27, Z28
+	VPERMPS      normalTail1<>+0(SB), Z26, Z29
+	VFMADD213PS  Z29, Z27, Z28
+	VPERMPS      normalTail0<>+0(SB), Z26, Z26
+	VFMADD213PS  Z26, Z27, Z28
+	VPXORD       Z20, Z20, Z20
+	VMAXPS       Z18, Z20, Z18
+	VFNMADD231PS Z28, Z19, Z18
+	VMOVUPS      64(CX), Z19
+	VPSUBD       Z13, Z19, Z19
+	VCVTDQ2PS    Z19, Z19
+	VMULPS       Z16, Z19, Z19
+	VADDPS       Z10, Z19, Z19
+	VANDPS       Z0, Z19, Z26
+	VMOVUPS      Z1, Z27
+	VMINPS       Z26, Z27, Z26
+	VMOVUPS      Z2, Z27
+	VFMADD213PS  Z3, Z26, Z27
+	VPERMPS      Z4, Z27, Z28
+	VSUBPS       Z28, Z26, Z28
+	VPERMPS      Z5, Z27, Z29
+	VPERMPS      Z6, Z27, Z30
+	VFMADD213PS  Z30, Z28, Z29
+	VPERMPS      Z7, Z27, Z30
+	VFMADD213PS  Z30, Z28, Z29
+	VPERMPS      Z8, Z27, Z30
+	VFMADD213PS  Z30, Z28, Z29
+	VPERMPS      normalTail2<>+0(SB), Z27, Z30
+	VFMADD213PS  Z30, Z28, Z29
+	VPERMPS      normalTail1<>+0(SB), Z27, Z30
+	VFMADD213PS  Z30, Z28, Z29
+	VPERMPS      normalTail0<>+0(SB), Z27, Z27
+	VFMADD213PS  Z27, Z28, Z29
+	VPXORD       Z21, Z21, Z21
+	VMAXPS       Z19, Z21, Z19
+	VFNMADD231PS Z29, Z26, Z19
+	VMOVUPS      128(CX), Z26
+	VPSUBD       Z14, Z26, Z26
+	VCVTDQ2PS    Z26, Z26
+	VMULPS       Z17, Z26, Z26
+	VADDPS       Z11, Z26, Z26
+	VANDPS       Z0, Z26, Z27
+	VMOVUPS      Z1, Z28
+	VMINPS       Z27, Z28, Z27
+	VMOVUPS      Z2, Z28
+	VFMADD213PS  Z3, Z27, Z28
+	VPERMPS      Z4, Z28, Z29
+	VSUBPS       Z29, Z27, Z29
+	VPERMPS      Z5, Z28, Z30
+	VPERMPS      Z6, Z28, Z31
+	VFMADD213PS  Z31, Z29, Z30
+	VPERMPS      Z7, Z28, Z31
+	VFMADD213PS  Z31, Z29, Z30
+	VPERMPS      Z8, Z28, Z31
+	VFMADD213PS  Z31, Z29, Z30
+	VPERMPS      normalTail2<>+0(SB), Z28, Z31
+	VFMADD213PS  Z31, Z29, Z30
+	VPERMPS      normalTail1<>+0(SB), Z28, Z31
+	VFMADD213PS  Z31, Z29, Z30
+	VPERMPS      normalTail0<>+0(SB), Z28, Z28
+	VFMADD213PS  Z28, Z29, Z30
+	VPXORD       Z22, Z22, Z22
+	VMAXPS       Z26, Z22, Z26
+	VFNMADD231PS Z30, Z27, Z26
+	TESTQ        BX, BX
+	JZ           columnUnadded
+	VMOVUPS      (BX), Z27
+	VADDPS       Z27, Z18, Z18
+	VMOVUPS      64(BX), Z27
+	VADDPS       Z27, Z19, Z19
+	VMOVUPS.Z    128(BX), K1, Z27
+	VADDPS       Z27, Z26, Z26
+	ADDQ         resRow+112(FP), BX
+
+columnUnadded:
+	VMOVUPS Z18, (DX)
+	VMOVUPS Z19, 64(DX)
+	VMOVUPS Z26, K1, 128(DX)
+	ADDQ    $0x000000c0, CX
+	ADDQ    cRow+72(FP), DX
+	DECQ    AX
+	DECQ    R12
+	JNZ     column
+
+columnNone:
 	// TILELOADDT1 128(R9)(R10*1), TMM7
 	QUAD $0x008011bc4b7982c4
 	WORD $0x0000
@@ -6004,18 +8132,23 @@ loop:
 	LONG $0x5e41e2c4
 	BYTE $0xd6
 
-	// TILELOADD (R8)(DI*1), TMM6
-	QUAD $0x000038b44b7bc2c4
+	// TILELOADD (R8)(SI*1), TMM6
+	QUAD $0x000030b44b7bc2c4
 	WORD $0x0000
 
 	// TDPBUSD TMM7, TMM6, TMM5
 	LONG $0x5e41e2c4
 	BYTE $0xee
-	ADDQ $0x40, SI
-	ADDQ $0x40, R8
-	ADDQ R11, R9
-	MOVQ next+128(FP), R13
-	MOVQ 88(R13), R13
+
+stepped:
+	ADDQ    $0x40, DI
+	ADDQ    $0x40, R8
+	MOVQ    R10, R12
+	SHLQ    $0x04, R12
+	ADDQ    R12, R9
+	MOVQ    $0x00000001, R12
+	CMPQ    R11, $0x01
+	CMOVQEQ rows+16(FP), R12
 
 step:
 	TESTQ        AX, AX
@@ -6026,314 +8159,137 @@ step:
 	VMULPS       Z15, Z18, Z18
 	VADDPS       Z9, Z18, Z18
 	VANDPS       Z0, Z18, Z19
-	VMOVUPS      Z1, Z20
-	VMINPS       Z19, Z20, Z19
-	VMOVUPS      Z2, Z20
-	VFMADD213PS  Z3, Z19, Z20
-	VPERMPS      Z4, Z20, Z23
-	VSUBPS       Z23, Z19, Z23
-	VPERMPS      Z5, Z20, Z24
-	VPERMPS      Z6, Z20, Z29
-	VFMADD213PS  Z29, Z23, Z24
-	VPERMPS      Z7, Z20, Z29
-	VFMADD213PS  Z29, Z23, Z24
-	VPERMPS      Z8, Z20, Z29
-	VFMADD213PS  Z29, Z23, Z24
-	VPERMPS      normalTail2<>+0(SB), Z20, Z29
-	VFMADD213PS  Z29, Z23, Z24
-	VPERMPS      normalTail1<>+0(SB), Z20, Z29
-	VFMADD213PS  Z29, Z23, Z24
-	VPERMPS      normalTail0<>+0(SB), Z20, Z20
-	VFMADD213PS  Z20, Z23, Z24
-	VPXORD       Z21, Z21, Z21
-	VMAXPS       Z18, Z21, Z18
-	VFNMADD231PS Z24, Z19, Z18
+	VMOVUPS      Z1, Z26
+	VMINPS       Z19, Z26, Z19
+	VMOVUPS      Z2, Z26
+	VFMADD213PS  Z3, Z19, Z26
+	VPERMPS      Z4, Z26, Z27
+	VSUBPS       Z27, Z19, Z27
+	VPERMPS      Z5, Z26, Z28
+	VPERMPS      Z6, Z26, Z29
+	VFMADD213PS  Z29, Z27, Z28
+	VPERMPS      Z7, Z26, Z29
+	VFMADD213PS  Z29, Z27, Z28
+	VPERMPS      Z8, Z26, Z29
+	VFMADD213PS  Z29, Z27, Z28
+	VPERMPS      normalTail2<>+0(SB), Z26, Z29
+	VFMADD213PS  Z29, Z27, Z28
+	VPERMPS      normalTail1<>+0(SB), Z26, Z29
+	VFMADD213PS  Z29, Z27, Z28
+	VPERMPS      normalTail0<>+0(SB), Z26, Z26
+	VFMADD213PS  Z26, Z27, Z28
+	VPXORD       Z23, Z23, Z23
+	VMAXPS       Z18, Z23, Z18
+	VFNMADD231PS Z28, Z19, Z18
 	VMOVUPS      64(CX), Z19
 	VPSUBD       Z13, Z19, Z19
 	VCVTDQ2PS    Z19, Z19
 	VMULPS       Z16, Z19, Z19
 	VADDPS       Z10, Z19, Z19
-	VANDPS       Z0, Z19, Z20
-	VMOVUPS      Z1, Z23
-	VMINPS       Z20, Z23, Z20
-	VMOVUPS      Z2, Z23
-	VFMADD213PS  Z3, Z20, Z23
-	VPERMPS      Z4, Z23, Z24
-	VSUBPS       Z24, Z20, Z24
-	VPERMPS      Z5, Z23, Z29
-	VPERMPS      Z6, Z23, Z30
-	VFMADD213PS  Z30, Z24, Z29
-	VPERMPS      Z7, Z23, Z30
-	VFMADD213PS  Z30, Z24, Z29
-	VPERMPS      Z8, Z23, Z30
-	VFMADD213PS  Z30, Z24, Z29
-	VPERMPS      normalTail2<>+0(SB), Z23, Z30
-	VFMADD213PS  Z30, Z24, Z29
-	VPERMPS      normalTail1<>+0(SB), Z23, Z30
-	VFMADD213PS  Z30, Z24, Z29
-	VPERMPS      normalTail0<>+0(SB), Z23, Z23
-	VFMADD213PS  Z23, Z24, Z29
-	VPXORD       Z22, Z22, Z22
-	VMAXPS       Z19, Z22, Z19
-	VFNMADD231PS Z29, Z20, Z19
-	VMOVUPS      128(CX), Z20
-	VPSUBD       Z14, Z20, Z20
-	VCVTDQ2PS    Z20, Z20
-	VMULPS       Z17, Z20, Z20
-	VADDPS       Z11, Z20, Z20
-	VANDPS       Z0, Z20, Z23
-	VMOVUPS      Z1, Z24
-	VMINPS       Z23, Z24, Z23
-	VMOVUPS      Z2, Z24
-	VFMADD213PS  Z3, Z23, Z24
-	VPERMPS      Z4, Z24, Z29
-	VSUBPS       Z29, Z23, Z29
-	VPERMPS      Z5, Z24, Z30
-	VPERMPS      Z6, Z24, Z31
+	VANDPS       Z0, Z19, Z26
+	VMOVUPS      Z1, Z27
+	VMINPS       Z26, Z27, Z26
+	VMOVUPS      Z2, Z27
+	VFMADD213PS  Z3, Z26, Z27
+	VPERMPS      Z4, Z27, Z28
+	VSUBPS       Z28, Z26, Z28
+	VPERMPS      Z5, Z27, Z29
+	VPERMPS      Z6, Z27, Z30
+	VFMADD213PS  Z30, Z28, Z29
+	VPERMPS      Z7, Z27, Z30
+	VFMADD213PS  Z30, Z28, Z29
+	VPERMPS      Z8, Z27, Z30
+	VFMADD213PS  Z30, Z28, Z29
+	VPERMPS      normalTail2<>+0(SB), Z27, Z30
+	VFMADD213PS  Z30, Z28, Z29
+	VPERMPS      normalTail1<>+0(SB), Z27, Z30
+	VFMADD213PS  Z30, Z28, Z29
+	VPERMPS      normalTail0<>+0(SB), Z27, Z27
+	VFMADD213PS  Z27, Z28, Z29
+	VPXORD       Z24, Z24, Z24
+	VMAXPS       Z19, Z24, Z19
+	VFNMADD231PS Z29, Z26, Z19
+	VMOVUPS      128(CX), Z26
+	VPSUBD       Z14, Z26, Z26
+	VCVTDQ2PS    Z26, Z26
+	VMULPS       Z17, Z26, Z26
+	VADDPS       Z11, Z26, Z26
+	VANDPS       Z0, Z26, Z27
+	VMOVUPS      Z1, Z28
+	VMINPS       Z27, Z28, Z27
+	VMOVUPS      Z2, Z28
+	VFMADD213PS  Z3, Z27, Z28
+	VPERMPS      Z4, Z28, Z29
+	VSUBPS       Z29, Z27, Z29
+	VPERMPS      Z5, Z28, Z30
+	VPERMPS      Z6, Z28, Z31
 	VFMADD213PS  Z31, Z29, Z30
-	VPERMPS      Z7, Z24, Z31
+	VPERMPS      Z7, Z28, Z31
 	VFMADD213PS  Z31, Z29, Z30
-	VPERMPS      Z8, Z24, Z31
+	VPERMPS      Z8, Z28, Z31
 	VFMADD213PS  Z31, Z29, Z30
-	VPERMPS      normalTail2<>+0(SB), Z24, Z31
+	VPERMPS      normalTail2<>+0(SB), Z28, Z31
 	VFMADD213PS  Z31, Z29, Z30
-	VPERMPS      normalTail1<>+0(SB), Z24, Z31
+	VPERMPS      normalTail1<>+0(SB), Z28, Z31
 	VFMADD213PS  Z31, Z29, Z30
-	VPERMPS      normalTail0<>+0(SB), Z24, Z24
-	VFMADD213PS  Z24, Z29, Z30
+	VPERMPS      normalTail0<>+0(SB), Z28, Z28
+	VFMADD213PS  Z28, Z29, Z30
 	VPXORD       Z25, Z25, Z25
-	VMAXPS       Z20, Z25, Z20
-	VFNMADD231PS Z30, Z23, Z20
+	VMAXPS       Z26, Z25, Z26
+	VFNMADD231PS Z30, Z27, Z26
 	TESTQ        BX, BX
 	JZ           stepUnadded
-	VMOVUPS      (BX), Z23
-	VADDPS       Z23, Z18, Z18
-	VMOVUPS      64(BX), Z23
-	VADDPS       Z23, Z19, Z19
-	VMOVUPS.Z    128(BX), K1, Z23
-	VADDPS       Z23, Z20, Z20
+	VMOVUPS      (BX), Z27
+	VADDPS       Z27, Z18, Z18
+	VMOVUPS      64(BX), Z27
+	VADDPS       Z27, Z19, Z19
+	VMOVUPS.Z    128(BX), K1, Z27
+	VADDPS       Z27, Z26, Z26
 	ADDQ         resRow+112(FP), BX
 
 stepUnadded:
 	VMOVUPS Z18, (DX)
 	VMOVUPS Z19, 64(DX)
-	VMOVUPS Z20, K1, 128(DX)
+	VMOVUPS Z26, K1, 128(DX)
 	ADDQ    $0x000000c0, CX
 	ADDQ    cRow+72(FP), DX
 	DECQ    AX
-	DECQ    R13
+	DECQ    R12
 	JNZ     step
 
 stepNone:
-	DECQ R12
+	DECQ R11
 	JNZ  loop
+	JMP  tile
 
-done:
-rest:
-	TESTQ        AX, AX
-	JZ           restNone
-	VMOVUPS      (CX), Z18
-	VPSUBD       Z12, Z18, Z18
-	VCVTDQ2PS    Z18, Z18
-	VMULPS       Z15, Z18, Z18
-	VADDPS       Z9, Z18, Z18
-	VANDPS       Z0, Z18, Z19
-	VMOVUPS      Z1, Z20
-	VMINPS       Z19, Z20, Z19
-	VMOVUPS      Z2, Z20
-	VFMADD213PS  Z3, Z19, Z20
-	VPERMPS      Z4, Z20, Z23
-	VSUBPS       Z23, Z19, Z23
-	VPERMPS      Z5, Z20, Z24
-	VPERMPS      Z6, Z20, Z29
-	VFMADD213PS  Z29, Z23, Z24
-	VPERMPS      Z7, Z20, Z29
-	VFMADD213PS  Z29, Z23, Z24
-	VPERMPS      Z8, Z20, Z29
-	VFMADD213PS  Z29, Z23, Z24
-	VPERMPS      normalTail2<>+0(SB), Z20, Z29
-	VFMADD213PS  Z29, Z23, Z24
-	VPERMPS      normalTail1<>+0(SB), Z20, Z29
-	VFMADD213PS  Z29, Z23, Z24
-	VPERMPS      normalTail0<>+0(SB), Z20, Z20
-	VFMADD213PS  Z20, Z23, Z24
-	VPXORD       Z26, Z26, Z26
-	VMAXPS       Z18, Z26, Z18
-	VFNMADD231PS Z24, Z19, Z18
-	VMOVUPS      64(CX), Z19
-	VPSUBD       Z13, Z19, Z19
-	VCVTDQ2PS    Z19, Z19
-	VMULPS       Z16, Z19, Z19
-	VADDPS       Z10, Z19, Z19
-	VANDPS       Z0, Z19, Z20
-	VMOVUPS      Z1, Z23
-	VMINPS       Z20, Z23, Z20
-	VMOVUPS      Z2, Z23
-	VFMADD213PS  Z3, Z20, Z23
-	VPERMPS      Z4, Z23, Z24
-	VSUBPS       Z24, Z20, Z24
-	VPERMPS      Z5, Z23, Z29
-	VPERMPS      Z6, Z23, Z30
-	VFMADD213PS  Z30, Z24, Z29
-	VPERMPS      Z7, Z23, Z30
-	VFMADD213PS  Z30, Z24, Z29
-	VPERMPS      Z8, Z23, Z30
-	VFMADD213PS  Z30, Z24, Z29
-	VPERMPS      normalTail2<>+0(SB), Z23, Z30
-	VFMADD213PS  Z30, Z24, Z29
-	VPERMPS      normalTail1<>+0(SB), Z23, Z30
-	VFMADD213PS  Z30, Z24, Z29
-	VPERMPS      normalTail0<>+0(SB), Z23, Z23
-	VFMADD213PS  Z23, Z24, Z29
-	VPXORD       Z27, Z27, Z27
-	VMAXPS       Z19, Z27, Z19
-	VFNMADD231PS Z29, Z20, Z19
-	VMOVUPS      128(CX), Z20
-	VPSUBD       Z14, Z20, Z20
-	VCVTDQ2PS    Z20, Z20
-	VMULPS       Z17, Z20, Z20
-	VADDPS       Z11, Z20, Z20
-	VANDPS       Z0, Z20, Z23
-	VMOVUPS      Z1, Z24
-	VMINPS       Z23, Z24, Z23
-	VMOVUPS      Z2, Z24
-	VFMADD213PS  Z3, Z23, Z24
-	VPERMPS      Z4, Z24, Z29
-	VSUBPS       Z29, Z23, Z29
-	VPERMPS      Z5, Z24, Z30
-	VPERMPS      Z6, Z24, Z31
-	VFMADD213PS  Z31, Z29, Z30
-	VPERMPS      Z7, Z24, Z31
-	VFMADD213PS  Z31, Z29, Z30
-	VPERMPS      Z8, Z24, Z31
-	VFMADD213PS  Z31, Z29, Z30
-	VPERMPS      normalTail2<>+0(SB), Z24, Z31
-	VFMADD213PS  Z31, Z29, Z30
-	VPERMPS      normalTail1<>+0(SB), Z24, Z31
-	VFMADD213PS  Z31, Z29, Z30
-	VPERMPS      normalTail0<>+0(SB), Z24, Z24
-	VFMADD213PS  Z24, Z29, Z30
-	VPXORD       Z28, Z28, Z28
-	VMAXPS       Z20, Z28, Z20
-	VFNMADD231PS Z30, Z23, Z20
-	TESTQ        BX, BX
-	JZ           restUnadded
-	VMOVUPS      (BX), Z23
-	VADDPS       Z23, Z18, Z18
-	VMOVUPS      64(BX), Z23
-	VADDPS       Z23, Z19, Z19
-	VMOVUPS.Z    128(BX), K1, Z23
-	VADDPS       Z23, Z20, Z20
-	ADDQ         resRow+112(FP), BX
-
-restUnadded:
-	VMOVUPS Z18, (DX)
-	VMOVUPS Z19, 64(DX)
-	VMOVUPS Z20, K1, 128(DX)
-	ADDQ    $0x000000c0, CX
-	ADDQ    cRow+72(FP), DX
-	DECQ    AX
-	JMP     rest
-
-restNone:
-	CMPQ      tiles+8(FP), $0x00
-	JE        end
-	LEAQ      63(SP), CX
-	ANDQ      $-64, CX
-	MOVQ      c+64(FP), DX
-	MOVQ      res+104(FP), BX
-	MOVQ      rows+16(FP), AX
-	MOVQ      bias+96(FP), SI
-	TESTQ     SI, SI
-	JZ        nobias
-	VMOVUPS   (SI), Z9
-	VMOVUPS   64(SI), Z10
-	VMOVUPS.Z 128(SI), K1, Z11
-
-nobias:
-	MOVQ      colSums+152(FP), SI
-	TESTQ     SI, SI
-	JZ        nocolSums
-	VMOVUPS   (SI), Z12
-	VMOVUPS   64(SI), Z13
-	VMOVUPS.Z 128(SI), K1, Z14
-
-nocolSums:
-	MOVQ      colScale+160(FP), SI
-	TESTQ     SI, SI
-	JZ        nocolScale
-	VMOVUPS   (SI), Z15
-	VMOVUPS   64(SI), Z16
-	VMOVUPS.Z 128(SI), K1, Z17
-
-nocolScale:
-	VBROADCASTSS zero+144(FP), Z18
-	VBROADCASTSS alpha+88(FP), Z19
-	VPMULLD      Z18, Z12, Z12
-	VMULPS       Z19, Z15, Z15
-	VPMULLD      Z18, Z13, Z13
-	VMULPS       Z19, Z16, Z16
-	VPMULLD      Z18, Z14, Z14
-	VMULPS       Z19, Z17, Z17
-	MOVQ         $0x000000c0, SI
-	MOVQ         rows+16(FP), DI
-	SHRQ         $0x01, DI
-	IMULQ        SI, DI
-	ADDQ         CX, DI
-
-	// TILESTORED TMM0, (CX)(SI*1)
-	QUAD $0x000031844b7ae2c4
+last:
+	// TILESTORED TMM0, (R13)(R12*1)
+	QUAD $0x000025844b7a82c4
 	WORD $0x0000
 
-	// TILESTORED TMM1, 64(CX)(SI*1)
-	QUAD $0x0040318c4b7ae2c4
+	// TILESTORED TMM1, 64(R13)(R12*1)
+	QUAD $0x0040258c4b7a82c4
 	WORD $0x0000
 
-	// TILESTORED TMM2, 128(CX)(SI*1)
-	QUAD $0x008031944b7ae2c4
+	// TILESTORED TMM2, 128(R13)(R12*1)
+	QUAD $0x008025944b7a82c4
 	WORD $0x0000
 
-	// TILESTORED TMM3, (DI)(SI*1)
-	QUAD $0x0000379c4b7ae2c4
+	// TILESTORED TMM3, (R14)(R12*1)
+	QUAD $0x0000269c4b7a82c4
 	WORD $0x0000
 
-	// TILESTORED TMM4, 64(DI)(SI*1)
-	QUAD $0x004037a44b7ae2c4
+	// TILESTORED TMM4, 64(R14)(R12*1)
+	QUAD $0x004026a44b7a82c4
 	WORD $0x0000
 
-	// TILESTORED TMM5, 128(DI)(SI*1)
-	QUAD $0x008037ac4b7ae2c4
+	// TILESTORED TMM5, 128(R14)(R12*1)
+	QUAD $0x008026ac4b7a82c4
 	WORD $0x0000
-	MOVQ next+128(FP), SI
-	DECQ beside+136(FP)
-	JNZ  next
-	MOVQ 80(SI), DI
-	MOVQ DI, beside+136(FP)
-	ADDQ $0x28, SI
 
-next:
-	MOVQ    (SI), DI
-	ADDQ    DI, a+32(FP)
-	MOVQ    8(SI), DI
-	ADDQ    DI, b+48(FP)
-	MOVQ    16(SI), DI
-	ADDQ    DI, c+64(FP)
-	MOVQ    24(SI), DI
-	MOVQ    res+104(FP), R8
-	TESTQ   R8, R8
-	CMOVQEQ R8, DI
-	ADDQ    DI, res+104(FP)
-	MOVQ    32(SI), DI
-	MOVQ    bias+96(FP), R8
-	TESTQ   R8, R8
-	CMOVQEQ R8, DI
-	ADDQ    DI, bias+96(FP)
-	MOVQ    32(SI), DI
-	ADDQ    DI, colSums+152(FP)
-	MOVQ    32(SI), SI
-	ADDQ    SI, colScale+160(FP)
-	DECQ    tiles+8(FP)
-	JMP     tile
+empty:
+	MOVQ $0x00000001, R11
+	JMP  stepped
 
 end:
 	// TILERELEASE

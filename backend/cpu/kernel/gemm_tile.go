@@ -104,13 +104,17 @@ func (b *blocking) spread(workers int) {
 	if b.tile.joined[NoUnary] == nil || b.parts() == 0 {
 		return
 	}
-	least := math.MaxInt
-	for blocks, most := b.rowBlocks, max(b.rowBlocks, min(workers, ceilDiv(b.m, b.tile.rows))); blocks <= most; blocks *= 2 {
+	// A block has two tiles of rows at least: a few rows at the end would be for another function.
+	least, first := math.MaxInt, b.rowBlocks
+	for blocks := first; blocks <= max(first, min(workers, b.m/(2*b.tile.rows))); blocks *= 2 {
 		panel := gemmCost(ceilDiv(ceilDiv(b.m, blocks), max(1, b.tile.speed)), b.tile.cols(), b.k)
-		for perPart := panels; perPart > 0 && (perPart == panels || perPart*panel >= partNanoseconds); perPart-- {
-			groups := ceilDiv(panels, perPart)
+		for groups := 1; groups <= min(panels, 4*workers); groups++ {
+			perPart := ceilDiv(panels, groups)
+			if perPart*panel < partNanoseconds && (groups > 1 || blocks > first) {
+				break
+			}
 			if time := ceilDiv(blocks*groups, workers) * (callNanoseconds + perPart*panel); time < least {
-				b.rowBlocks, b.panelsPerPart, b.panelGroups, least = blocks, perPart, groups, time
+				b.rowBlocks, b.panelsPerPart, b.panelGroups, least = blocks, perPart, ceilDiv(panels, perPart), time
 			}
 		}
 	}

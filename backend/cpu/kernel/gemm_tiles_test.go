@@ -58,33 +58,40 @@ func TestProductsShareNoRegisters(t *testing.T) {
 // TestProductsOfWorkers: a product is cut into more parts for more workers, and has the same bits.
 func TestProductsOfWorkers(t *testing.T) {
 	eachLevel(t, func(t *testing.T, s *Set) {
-		const m, n, k = 200, 480, 512
-		r := newRand()
-		a, b, bias := random(r, m*k).inner, random(r, k*n).inner, random(r, n).inner
-		pack := s.NewPackBF16(k, n)
-		packed := make([]uint16, pack.Len())
-		for p := range pack.Parts() {
-			pack.Run(p, packed, b, n, 1, make([]byte, pack.ScratchBytes()))
+		for _, m := range []int{33, 97, 200} {
+			testProductOfWorkers(t, s, m)
 		}
-		args := GemmBF16Args{A: make([]uint16, m*k), ARow: k, B: packed, GemmArgs: GemmArgs{CRow: n, Alpha: 1, Bias: bias, Act: Gelu}}
-		s.ToBF16(args.A, a)
-		var one []float32
-		parts := 0
-		for _, workers := range []int{1, 2, 3, 16} {
-			plan := s.NewGemmBF16(m, n, k, workers)
-			require.GreaterOrEqual(t, plan.Parts(), parts)
-			parts = plan.Parts()
-			args.C = make([]float32, m*n)
-			for p := range parts {
-				plan.Run(p, &args)
-			}
-			if one == nil {
-				one = args.C
-			}
-			require.Equal(t, one, args.C, "%d workers", workers)
-		}
-		require.Greater(t, parts, 4)
 	})
+}
+
+func testProductOfWorkers(t *testing.T, s *Set, m int) {
+	t.Helper()
+	const n, k = 480, 512
+	r := newRand()
+	a, b, bias := random(r, m*k).inner, random(r, k*n).inner, random(r, n).inner
+	pack := s.NewPackBF16(k, n)
+	packed := make([]uint16, pack.Len())
+	for p := range pack.Parts() {
+		pack.Run(p, packed, b, n, 1, make([]byte, pack.ScratchBytes()))
+	}
+	args := GemmBF16Args{A: make([]uint16, m*k), ARow: k, B: packed, GemmArgs: GemmArgs{CRow: n, Alpha: 1, Bias: bias, Act: Gelu}}
+	s.ToBF16(args.A, a)
+	var one []float32
+	parts := 0
+	for _, workers := range []int{1, 2, 3, 16} {
+		plan := s.NewGemmBF16(m, n, k, workers)
+		require.GreaterOrEqual(t, plan.Parts(), parts)
+		parts = plan.Parts()
+		args.C = make([]float32, m*n)
+		for p := range parts {
+			plan.Run(p, &args)
+		}
+		if one == nil {
+			one = args.C
+		}
+		require.Equal(t, one, args.C, "%d rows, %d workers", m, workers)
+	}
+	require.Greater(t, parts, 1)
 }
 
 // TestProductsGrowTheStack runs a product in fresh goroutines, from many depths of a stack that is still small: one of the calls
