@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -104,22 +105,28 @@ func multiplied(t *testing.T, d *Device, p *product, a, b []float32) []float32 {
 }
 
 // TestSpeedOfKernels prints what kernels take alone: products of BERT-base, attention, convolutions of a ResNet-50 at batch 32 and
-// others by channels, products by weights of 4 bits. It asserts nothing, and runs where RLXC_SPEED is "kernels".
+// others by channels, products by weights of 4 bits. It asserts nothing, and runs where RLXC_SPEED is "kernels", or "kernels:" and a part
+// of the names of those to run.
 func TestSpeedOfKernels(t *testing.T) {
-	if os.Getenv("RLXC_SPEED") != "kernels" {
+	if what, _, _ := strings.Cut(os.Getenv("RLXC_SPEED"), ":"); what != "kernels" {
 		t.Skip("RLXC_SPEED is not kernels")
 	}
 	for _, precision := range []tensor.DType{tensor.F32, tensor.TF32} {
 		d := open(t, backend.Options{Precision: precision})
-		for _, m := range []int{1, 32, 128, 4096} {
-			for _, s := range [][2]int{{768, 768}, {3072, 768}, {768, 3072}} {
+		for _, m := range []int{1, 4, 8, 32, 128, 4096} {
+			for _, s := range [][2]int{{768, 768}, {3072, 768}, {768, 3072}, {4096, 4096}, {4096, 14336}} {
+				k, n := s[0], s[1]
+				if m > 128 && n > 4096 {
+					continue
+				}
+				flops := 2 * float64(m*k*n)
 				text := fmt.Sprintf(`(%%0 "x": f32[%d,%d]) { const %%1: u8[%d,%d,16] = data
 					const %%2: f32[%d] = data %%3 = matmul_nbits(%%0, %%1, %%2) {k=%d, n=%d, bits=4, block=32} return %%3 as "y" }`,
-					m, s[0], s[1], s[0]/32, s[1]*s[0]/32, s[0], s[1])
-				timed(t, d, fmt.Sprintf("%s 4 bits %dx%dx%d", precision, m, s[1], s[0]), text, 2*float64(m*s[0]*s[1]))
+					m, k, n, k/32, n*k/32, k, n)
+				timed(t, d, fmt.Sprintf("%s product %dx%dx%d, 4 bits", precision, m, n, k), text, flops)
 				text = fmt.Sprintf(`(%%0 "x": f32[%d,%d]) { const %%1: f32[%d,%d] = data %%3 = matmul(%%0, %%1) return %%3 as "y" }`, m,
-					s[0], s[0], s[1])
-				timed(t, d, fmt.Sprintf("%s product %dx%dx%d", precision, m, s[1], s[0]), text, 2*float64(m*s[0]*s[1]))
+					k, k, n)
+				timed(t, d, fmt.Sprintf("%s product %dx%dx%d", precision, m, n, k), text, flops)
 			}
 		}
 		for _, s := range [][2]int{{1, 128}, {1, 512}, {8, 128}, {128, 128}} {
@@ -147,6 +154,9 @@ func TestSpeedOfKernels(t *testing.T) {
 // timed prints what the launches of a graph take, without copies of inputs and outputs.
 func timed(t *testing.T, d *Device, name, text string, flops float64) {
 	t.Helper()
+	if _, only, _ := strings.Cut(os.Getenv("RLXC_SPEED"), ":"); !strings.Contains(name, only) {
+		return
+	}
 	g, err := ir.Parse(`graph "case" ` + text)
 	require.NoError(t, err, name)
 	const repeats = 50

@@ -88,7 +88,7 @@ func TestTablesNameKernels(t *testing.T) {
 	for _, c := range slices.Concat(plain, simt, threefold, shared) {
 		has(c.kernel)
 	}
-	for _, c := range slices.Concat(windowTilings, smallTilings) {
+	for _, c := range windowTilings {
 		has(fmt.Sprintf(c.kernel, "f32"))
 		has(fmt.Sprintf(c.kernel, unitTF32))
 	}
@@ -101,6 +101,13 @@ func TestTablesNameKernels(t *testing.T) {
 			"window_%s"} {
 			has(fmt.Sprintf(name, d))
 		}
+		for _, c := range bitsTilings {
+			if c.rows < 128 || d == "f32" {
+				has(fmt.Sprintf(c.of(ir.MatMulNBits{Block: 32}, 1, 4).kernel, d))
+			}
+		}
+		has("unpack_bits_" + d)
+		has("unpack_bits_" + unitTF32)
 		has(fmt.Sprintf("bits_%s_16", d))
 		has(fmt.Sprintf("bits_%s_64", d))
 		for _, size := range []int{32, 64, 128} {

@@ -1,6 +1,7 @@
 package cuda
 
 import (
+	"encoding/binary"
 	"fmt"
 	"math"
 	"slices"
@@ -198,21 +199,21 @@ func (n *narrowing) round() {
 	const block = 1 << 14
 	type part struct {
 		dst []uint16
-		src []float32
+		src []byte // of float32, at any address: files have no alignment
 	}
 	var parts []part
 	for from, to := range n.consts {
-		dst, src := tensor.Of[uint16](to.Const.Bitcast(tensor.U16)), tensor.Of[float32](from.Const.Aligned())
+		dst, src := tensor.Of[uint16](to.Const.Bitcast(tensor.U16)), from.Const.Bytes()
 		for len(dst) > 0 {
 			size := min(len(dst), block)
 			parts = append(parts, part{dst[:size], src})
-			dst, src = dst[size:], src[size:]
+			dst, src = dst[size:], src[4*size:]
 		}
 	}
 	inParallel(len(parts), func(i int) {
 		p := parts[i]
 		for j := range p.dst {
-			p.dst[j] = round(p.src[j])
+			p.dst[j] = round(math.Float32frombits(binary.LittleEndian.Uint32(p.src[4*j:])))
 		}
 	})
 }

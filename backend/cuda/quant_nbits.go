@@ -2,6 +2,7 @@ package cuda
 
 import (
 	"fmt"
+	"math"
 
 	"github.com/rlxc/rlxc/internal/gpu"
 	"github.com/rlxc/rlxc/ir"
@@ -14,8 +15,14 @@ type (
 		x, y                   address
 		rows, k, block, blocks int32
 	}
-	// smallParams is BitsProduct in _gen/three.cuh.
-	smallParams struct {
+	// unpackParams is UnpackBits in _gen/bits.cu.
+	unpackParams struct {
+		w, scales, zeros, y               address
+		row, zeroRow                      int64
+		n, k, block, blocks, bits, packed int32
+	}
+	// bitsUnitParams is BitsProduct in _gen/bits.cu.
+	bitsUnitParams struct {
 		productParams
 		scales, zeros                         address
 		row, zeroRow                          int64
@@ -28,28 +35,71 @@ type (
 	}
 )
 
-// smallTilings are the tilings of products by weights of a few bits in _gen/three.cu. Names of kernels lack the precision.
-var smallTilings = []tiling{
-	{kernel: "small_%s_128x128", rows: 128, cols: 128, threads: 256, shared: threeShared(128, 128)},
-	{kernel: "small_%s_64x64", rows: 64, cols: 64, threads: 128, shared: threeShared(64, 64)},
-	{kernel: "small_%s_32x64", rows: 32, cols: 64, threads: 128, shared: threeShared(32, 64)},
+// bitsTilings are the tilings of _gen/bits.cu, the larger before the smaller.
+var bitsTilings = []bitsTiling{{128, 128, 1}, {64, 64, 2}, {32, 32, 4}, {8, 32, 8}, {8, 16, 8}}
+
+// A bitsTiling is a Tile of _gen/bits.cu, whose groups of warps share the inner axis.
+type bitsTiling struct{ rows, cols, groups int }
+
+// of is the tiling of a product of m rows: three stages of each group, with what keeps banks apart, and the parts of its floats.
+func (c bitsTiling) of(o ir.MatMulNBits, m, width int) tiling {
+	rows, parts, step := min(c.rows, m), 1, 32
+	if width == 4 {
+		parts = 3
+	}
+	if o.Block%step != 0 {
+		step = 16
+	}
+	stage := rows*depth*width + c.cols*(depth*o.Bits/8+16) + depth/step*(c.cols+2)*8
+	return tiling{kernel: fmt.Sprintf("bits_%%s_%dx%d", c.rows, c.cols), rows: c.rows, cols: c.cols, threads: 256, splits: 1,
+		shared: c.groups * max(rows*(2*parts*depth+32)+3*stage, 4*c.rows*c.cols)}
+}
+
+// fromBits is how the right operand of a product of floats is arranged that a launch before it unpacks: for many rows.
+const fromBits = "unpacked from bits"
+
+// unpackedRows is from how many rows on a right operand is unpacked.
+var unpackedRows = 33
+
+// unpacks reports whether the right operand of a product is unpacked: for float32 where caches hold it, and for fewer rows than make the
+// matrix units' work count, which whole numbers halve.
+func (d *Device) unpacks(p *product) bool {
+	most, rows := 256<<20, math.MaxInt
+	if p.dtype == tensor.F32 && d.floatUnit() != unitTF32 {
+		most, rows = 64<<20, 1024
+	}
+	return p.K%8 == 0 && p.N%8 == 0 && p.width()*p.K*p.N <= most && p.M >= unpackedRows && p.M < rows
 }
 
 // planNBits sees a node as a product on matrix units: without a kernel where they do not take it.
 func (d *Device) planNBits(n *ir.Node) product {
 	o, a := n.Op.(ir.MatMulNBits), n.Inputs[ir.NBitsA].Type
 	p := product{Product: gpu.Product{M: a.Elements() / o.K, N: o.N, K: o.K}, dtype: a.DType, tiling: tiling{splits: 1}}
-	if a.DType != tensor.F32 || o.K%4 != 0 || o.N%4 != 0 || d.ctx.Capability() < 80 {
+	if o.K*p.width()%16 != 0 || d.ctx.Capability() < 80 {
 		return p
 	}
-	list := smallTilings
-	for len(list) > 1 && (p.blocks(list[0]) < d.ctx.Processors || list[0].shared > d.ctx.SharedPerBlock) {
-		list = list[1:]
+	if d.unpacks(&p) {
+		if p.act, p.arrange = o.Act, fromBits; p.dtype != tensor.F32 {
+			p.unit = floats[p.dtype]
+		} else if d.floatUnit() == unitTF32 {
+			p.unit = unitTF32
+		}
+		d.chooseTiling(&p)
+		return p
 	}
-	p.tiling, p.splits, p.unit = list[0], 1, d.floatUnit()
-	if blocks := p.blocks(p.tiling); blocks < d.ctx.Processors {
-		p.splits = d.split(&p, blocks)
+	for _, t := range bitsTilings {
+		c := t.of(o, p.M, p.width())
+		if c.shared > d.ctx.SharedPerBlock || t.rows > 8 && t.rows >= 2*p.M || t.rows == 128 && p.dtype != tensor.F32 {
+			continue
+		}
+		if p.tiling = c; p.blocks(c) >= d.ctx.Processors {
+			break
+		}
 	}
+	if p.kernel == "" {
+		return p
+	}
+	p.unit = floats[a.DType]
 	return p
 }
 
@@ -63,7 +113,11 @@ func (d *Device) matMulNBitsEntry() entry {
 		// Each element of the residual is read where its result is written, just before.
 		InPlace: gpu.Writes(ir.NBitsResidual),
 		Scratch: func(n *ir.Node) []int64 {
-			sizes := d.planNBits(n).scratch()
+			c := d.planNBits(n)
+			sizes := c.scratch()
+			if c.arrange == fromBits {
+				sizes = append(sizes, int64(c.width()*c.K*c.N))
+			}
 			if n.Op.(ir.MatMulNBits).Int8 {
 				sizes = append(sizes, 4*int64(n.Inputs[ir.NBitsA].Type.Elements()))
 			}
@@ -86,11 +140,17 @@ func (d *Device) matMulNBitsEntry() entry {
 			var launches []*launch
 			c := b.d.planNBits(n)
 			if o.Int8 {
-				r := roundParams{x: a.at, y: b.scratchAt(len(c.scratch())), rows: p.m, k: p.k, block: p.block, blocks: p.blocks}
+				r := roundParams{x: a.at, y: b.scratchAt(len(b.scratch) - 1), rows: p.m, k: p.k, block: p.block, blocks: p.blocks}
 				launches, p.a = append(launches, newLaunch("round_blocks", r, line(ceil(m*o.Blocks(), 8)), groupSize, 0)), r.y
 			}
-			if c.unit != "" && a.aligned(16) && ceil(m, c.rows) <= 65535 {
-				return append(launches, b.small(&c, p, w.constant != nil)...), nil
+			units := c.kernel != "" && a.aligned(16) && w.aligned(16) && in[ir.NBitsScales].aligned(4) && ceil(m, c.rows) <= 65535
+			if units && c.arrange == fromBits {
+				more, err := b.unpackedLaunches(&c, p, a)
+				return append(launches, more...), err
+			}
+			if units {
+				fixed := w.constant != nil && in[ir.NBitsScales].constant != nil && (zeros == nil || zeros.constant != nil)
+				return append(launches, bitsLaunch(&c, p, fixed)), nil
 			}
 			side := 64 // of a block's results
 			if ceil(m, side)*ceil(o.N, side) < b.d.ctx.Processors {
@@ -105,20 +165,27 @@ func (d *Device) matMulNBitsEntry() entry {
 	}
 }
 
-// small is the launches of a product on matrix units.
-func (b *binder) small(c *product, p bitsParams, fixed bool) []*launch {
-	q := smallParams{scales: p.scales, zeros: p.zeros, row: p.row, zeroRow: p.zeroRow, fixed: boolean(fixed), bits: p.bits,
+// unpackedLaunches are the launches of a product of floats, after one that makes floats of the right operand.
+func (b *binder) unpackedLaunches(c *product, p bitsParams, a *operand) ([]*launch, error) {
+	name := c.unit
+	if name == "" {
+		name = floats[c.dtype]
+	}
+	w := &operand{Operand: gpu.Operand{Width: c.width()}, at: b.scratchAt(len(c.scratch()))}
+	u := unpackParams{w: p.w, scales: p.scales, zeros: p.zeros, y: w.at, row: p.row, zeroRow: p.zeroRow, n: p.n, k: p.k, block: p.block,
+		blocks: p.blocks, bits: p.bits, packed: p.packedZeros}
+	q := productParams{a: p.a, b: w.at, bias: p.bias, residual: p.residual, y: p.y, arow: int64(c.K), acol: 1, brow: int64(c.N), bcol: 1,
+		m: p.m, n: p.n, k: p.k, act: p.act, alpha: 1}
+	x := factor{operand: a, Factor: gpu.Factor{Row: c.K, Col: 1}}
+	launches, err := b.product(c, &x, &factor{operand: w, Factor: gpu.Factor{Row: c.N, Col: 1}}, q)
+	return append([]*launch{newLaunch("unpack_bits_"+name, u, [3]int{ceil(c.N, 32), ceil(c.K, 64), 1}, groupSize, 0)}, launches...), err
+}
+
+// bitsLaunch is the launch of a product on matrix units.
+func bitsLaunch(c *product, p bitsParams, fixed bool) *launch {
+	q := bitsUnitParams{scales: p.scales, zeros: p.zeros, row: p.row, zeroRow: p.zeroRow, fixed: boolean(fixed), bits: p.bits,
 		block: p.block, blocks: p.blocks, packed: p.packedZeros}
 	q.productParams = productParams{a: p.a, b: p.w, bias: p.bias, residual: p.residual, y: p.y, arow: int64(p.k), acol: 1, bcol: 1,
-		m: p.m, n: p.n, k: p.k,
-		part: int32(c.Part(c.splits, depth)), splits: int32(c.splits), act: p.act, alpha: 1}
-	if c.splits > 1 {
-		q.parts = b.scratchAt(0)
-	}
-	launches := []*launch{newLaunch(fmt.Sprintf(c.kernel, c.unit), q, [3]int{ceil(c.N, c.cols), ceil(c.M, c.rows), c.splits}, c.threads,
-		c.shared)}
-	if c.splits > 1 {
-		launches = append(launches, b.d.sumParts(c, q.productParams))
-	}
-	return launches
+		m: p.m, n: p.n, k: p.k, splits: 1, act: p.act, alpha: 1}
+	return newLaunch(fmt.Sprintf(c.kernel, c.unit), q, [3]int{ceil(c.N, c.cols), ceil(c.M, c.rows), 1}, c.threads, c.shared)
 }

@@ -1,12 +1,14 @@
 package cuda
 
 import (
+	"encoding/binary"
 	"math"
 	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/tensor"
 )
 
@@ -47,6 +49,36 @@ func TestRoundTF32(t *testing.T) {
 			bits := tensor.Of[float32](x)
 			bits[at] = math.Float32frombits(from)
 			require.Equal(t, to, math.Float32bits(tensor.Of[float32](roundTF32(x))[at]), "%#x at %d", from, at)
+		}
+	}
+}
+
+// TestRoundConstants: to the nearest 16-bit float, from any address, beyond the first block as in it. Beyond float16 is its largest.
+func TestRoundConstants(t *testing.T) {
+	values := []float64{0, 1, -1.0009765625, 1.00048828125, 1.00146484375, 65504, 65519.99, 1e-7, -3e-8, 6.1e-5, 1e-30, math.Inf(-1),
+		math.NaN()}
+	for _, to := range []tensor.DType{tensor.F16, tensor.BF16} {
+		raw := make([]byte, 4*40_000+1)
+		x, err := tensor.FromBytes(tensor.F32, tensor.Shape{40_000}, raw[1:])
+		require.NoError(t, err)
+		want := tensor.New(to, 40_000)
+		for _, first := range []int{0, 1<<14 - 3, 39_950} {
+			for i, v := range values {
+				binary.LittleEndian.PutUint32(raw[1+4*(first+i):], math.Float32bits(float32(v)))
+				want.SetFloat64(first+i, float64(float32(v)))
+			}
+		}
+		binary.LittleEndian.PutUint32(raw[1:], math.Float32bits(1e6))
+		if want.SetFloat64(0, 1e6); to == tensor.F16 {
+			want.SetFloat64(0, 65504)
+		}
+		y := tensor.New(to, 40_000)
+		n := narrowing{to: to, consts: map[*ir.Value]*ir.Value{{Const: x}: {Const: y}}}
+		n.round()
+		for i := range want.Len() {
+			if w, g := want.Float64(i), y.Float64(i); w != g && !(math.IsNaN(w) && math.IsNaN(g)) {
+				require.Equal(t, w, g, "%s: element %d", to, i)
+			}
 		}
 	}
 }

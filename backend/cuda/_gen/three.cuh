@@ -17,15 +17,6 @@ struct WindowProduct {
   Window w;
 };
 
-// A matrix of values of a few bits, packed as in quant.cu: b has the values of a column of the result in a row, of so many bytes, in
-// blocks of a multiple of 16.
-struct BitsProduct {
-  Product p;
-  void *scales, *zeros; // zeros: packed, floats, or null
-  i64 row, zero_row;    // bytes
-  int fixed, bits, block, blocks, packed, pad;
-};
-
 DI void halve(uint32_t x, uint32_t& high, uint32_t& low) {
   high = (x + 0x1000u) & 0xffffe000u;
   low = __float_as_uint(__uint_as_float(x) - __uint_as_float(high)); // of infinities and NaNs a NaN
@@ -62,52 +53,6 @@ template <class P, int BK, int BN, int THREADS, int PITCH> struct Columns {
   DI void put(float*) {}
   DI float value(int k, int col) const { return b[(i64)k * q.p.brow + col]; }
 };
-template <int BK, int BN, int THREADS, int PITCH> struct Columns<BitsProduct, BK, BN, THREADS, PITCH> {
-  static const int PER = BK * BN / THREADS; // of one block: blocks are multiples of it
-  const BitsProduct& q;
-  const float* b;
-  int t, n0, k1;
-  uint32_t words[4];
-  float zero, scale;
-  int left; // of the values, how many there are
-  DI void find(int n, int k) {
-    int block = k / q.block;
-    scale = ((const float*)q.scales)[(i64)n * q.blocks + block];
-    if (!q.zeros) zero = (float)(1 << (q.bits - 1));
-    else if (q.packed) zero = (float)(((const uint8_t*)q.zeros)[n * q.zero_row + block * q.bits / 8] >> block * q.bits % 8 & ((1 << q.bits) - 1));
-    else zero = ((const float*)q.zeros)[(i64)n * q.blocks + block];
-  }
-  DI void ask(uint32_t, int k) {
-    static_assert(PER == 16, "");
-    int n = n0 + t % BN;
-    k += t / BN * PER;
-    if (left = n < q.p.n ? k1 - k : 0; left <= 0) return;
-    const uint32_t* from = (const uint32_t*)((const uint8_t*)q.p.b + n * q.row + k * q.bits / 8);
-#pragma unroll
-    for (int i = 0; i < 4; i++)
-      if (i < q.bits / 2) words[i] = from[i];
-    find(n, k);
-  }
-  template <int BITS> DI void unpack(float* to) {
-#pragma unroll
-    for (int j = 0; j < PER; j++) {
-      uint32_t v = words[j * BITS / 32] >> j * BITS % 32 & ((1 << BITS) - 1);
-      to[j * PITCH] = j < left ? (__uint_as_float(0x4b000000u | v) - 8388608.f - zero) * scale : 0.f; // v as a float
-    }
-  }
-  DI void put(float* to) {
-    to += t / BN * PER * PITCH + t % BN;
-    if (q.bits == 4) unpack<4>(to);
-    else if (q.bits == 8) unpack<8>(to);
-    else unpack<2>(to);
-  }
-  DI float value(int k, int col) {
-    find(col, k);
-    uint32_t v = ((const uint8_t*)q.p.b)[col * q.row + k * q.bits / 8] >> k * q.bits % 8 & ((1 << q.bits) - 1);
-    return ((float)v - zero) * scale;
-  }
-};
-
 // exactly is the sum where a factor or a sum of parts is infinite or no number, which a NaN in the sum of parts shows.
 template <class P, class C> DI float exactly(const P& q, const float* a, C& columns, int row, int col, int k0, int k1) {
   auto rows = rows_of<1>(q, row, 0);

@@ -149,6 +149,13 @@ static int __float_as_int(float x) { return bits_as<int>(x); }
 static uint32_t __float_as_uint(float x) { return bits_as<uint32_t>(x); }
 static float __int_as_float(int x) { return bits_as<float>(x); }
 static float __uint_as_float(uint32_t x) { return bits_as<float>(x); }
+static uint32_t __byte_perm(uint32_t x, uint32_t y, uint32_t s) {
+  uint64_t bytes = (uint64_t)y << 32 | x;
+  uint32_t z = 0;
+  for (int i = 0; i < 4; i++) z |= (uint32_t)(bytes >> 8 * (s >> 4 * i & 7) & 0xff) << 8 * i;
+  return z;
+}
+static int __clz(int x) { return x ? __builtin_clz(x) : 32; }
 static float __fmul_rn(float x, float y) { return x * y; }
 static float __fadd_rn(float x, float y) { return x + y; }
 static float rsqrtf(float x) { return 1.f / sqrtf(x); }
