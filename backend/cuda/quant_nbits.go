@@ -35,14 +35,8 @@ type (
 	}
 )
 
-// The tilings of _gen/bits.cu, the larger before the smaller: of many rows, and of a few.
-var (
-	bitsTilings = []bitsTiling{{128, 128, 1}, {64, 64, 2}, {32, 32, 4}}
-	fewTilings  = []bitsTiling{{8, 32, 8}, {8, 16, 8}}
-)
-
-// fewRows is the most that a tiling of a few rows has.
-const fewRows = 8
+// bitsTilings are the tilings of _gen/bits.cu, the larger before the smaller.
+var bitsTilings = []bitsTiling{{128, 128, 1}, {64, 64, 2}, {32, 32, 4}, {8, 32, 8}, {8, 16, 8}}
 
 // A bitsTiling is a Tile of _gen/bits.cu, whose groups of warps share the inner axis.
 type bitsTiling struct{ rows, cols, groups int }
@@ -93,13 +87,9 @@ func (d *Device) planNBits(n *ir.Node) product {
 		d.chooseTiling(&p)
 		return p
 	}
-	list := bitsTilings
-	if few := fewTilings[len(fewTilings)-1]; p.M <= fewRows && few.of(o, p.M, p.width()).shared <= d.ctx.SharedPerBlock {
-		list = fewTilings
-	}
-	for _, t := range list {
+	for _, t := range bitsTilings {
 		c := t.of(o, p.M, p.width())
-		if c.shared > d.ctx.SharedPerBlock || t.rows == 128 && p.dtype != tensor.F32 {
+		if c.shared > d.ctx.SharedPerBlock || t.rows > 8 && t.rows >= 2*p.M || t.rows == 128 && p.dtype != tensor.F32 {
 			continue
 		}
 		if p.tiling = c; p.blocks(c) >= d.ctx.Processors {
@@ -110,9 +100,6 @@ func (d *Device) planNBits(n *ir.Node) product {
 		return p
 	}
 	p.unit = floats[a.DType]
-	if blocks := p.blocks(p.tiling); blocks < d.ctx.Processors && p.rows > fewRows && p.dtype == tensor.F32 {
-		p.splits = d.split(&p, blocks)
-	}
 	return p
 }
 
@@ -163,7 +150,7 @@ func (d *Device) matMulNBitsEntry() entry {
 			}
 			if units {
 				fixed := w.constant != nil && in[ir.NBitsScales].constant != nil && (zeros == nil || zeros.constant != nil)
-				return append(launches, b.bitsLaunches(&c, p, fixed)...), nil
+				return append(launches, bitsLaunch(&c, p, fixed)), nil
 			}
 			side := 64 // of a block's results
 			if ceil(m, side)*ceil(o.N, side) < b.d.ctx.Processors {
@@ -194,20 +181,11 @@ func (b *binder) unpackedLaunches(c *product, p bitsParams, a *operand) ([]*laun
 	return append([]*launch{newLaunch("unpack_bits_"+name, u, [3]int{ceil(c.N, 32), ceil(c.K, 64), 1}, groupSize, 0)}, launches...), err
 }
 
-// bitsLaunches are the launches of a product on matrix units.
-func (b *binder) bitsLaunches(c *product, p bitsParams, fixed bool) []*launch {
+// bitsLaunch is the launch of a product on matrix units.
+func bitsLaunch(c *product, p bitsParams, fixed bool) *launch {
 	q := bitsUnitParams{scales: p.scales, zeros: p.zeros, row: p.row, zeroRow: p.zeroRow, fixed: boolean(fixed), bits: p.bits,
 		block: p.block, blocks: p.blocks, packed: p.packedZeros}
 	q.productParams = productParams{a: p.a, b: p.w, bias: p.bias, residual: p.residual, y: p.y, arow: int64(p.k), acol: 1, bcol: 1,
-		m: p.m, n: p.n, k: p.k,
-		part: int32(c.Part(c.splits, depth)), splits: int32(c.splits), act: p.act, alpha: 1}
-	if c.splits > 1 {
-		q.parts = b.scratchAt(0)
-	}
-	launches := []*launch{newLaunch(fmt.Sprintf(c.kernel, c.unit), q, [3]int{ceil(c.N, c.cols), ceil(c.M, c.rows), c.splits}, c.threads,
-		c.shared)}
-	if c.splits > 1 {
-		launches = append(launches, b.d.sumParts(c, q.productParams))
-	}
-	return launches
+		m: p.m, n: p.n, k: p.k, splits: 1, act: p.act, alpha: 1}
+	return newLaunch(fmt.Sprintf(c.kernel, c.unit), q, [3]int{ceil(c.N, c.cols), ceil(c.M, c.rows), 1}, c.threads, c.shared)
 }

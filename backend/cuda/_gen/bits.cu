@@ -78,7 +78,6 @@ template <class T_, int PARTS_, int BM_, int BN_, int WM_, int WN_, int G_> stru
   const BitsProduct& q;
   const int t = threadIdx.x % THREADS, group = threadIdx.x / THREADS, warp = t / 32, lane = t % 32;
   const int m0 = blockIdx.y * BM, n0 = blockIdx.x * BN, wm = warp / (BN / WN) * WM, wn = warp % (BN / WN) * WN;
-  const int k0 = blockIdx.z * q.p.part, k1 = min(q.p.k, k0 + q.p.part);
   float sums[2 * TR][2 * TC] = {};
 
   DI int row(int i) const { return m0 + wm + i / 2 * 8 + lane % 4 * 2 + i % 2; }
@@ -113,7 +112,7 @@ template <bool USUAL> DI void Tile<T_, PARTS_, BM_, BN_, WM_, WN_, G_>::add() {
     const uint32_t to = shared_at(stage_a(s)) + r0 * AROW + c0 * (int)sizeof(T);
 #pragma unroll
     for (int i = 0; i < BM; i += RSTEP)
-      if (r0 + i < left) copy16(to + i * AROW, a + k + i * p.arow, k + c0 < k1);
+      if (r0 + i < left) copy16(to + i * AROW, a + k + i * p.arow, k + c0 < p.k);
   };
   auto split_a = [&](int s) {
     const T* from = (const T*)(stage_a(s) + r0 * AROW) + c0;
@@ -130,8 +129,8 @@ template <bool USUAL> DI void Tile<T_, PARTS_, BM_, BN_, WM_, WN_, G_>::add() {
       }
     }
   };
-  // Of the columns a thread has a block's scale in every nstep, and usually the values beside it. Usually whole words with a scale and
-  // with a zero point are copied, of which usual takes what is needed; else they come by way of registers: ask begins, put ends.
+  // Of the columns a thread has a block's scale in every nstep, and usually the values beside it. Scales come by way of registers: ask
+  // begins, put ends.
   constexpr int COLS = BN * (USUAL ? 2 : 4) / THREADS; // at most
   const int slot = t & (slots - 1), n1 = each ? t / 4 : t / 2, nstep = THREADS / slots;
   const uint8_t *w = (const uint8_t*)p.b + (n0 + n1) * q.row, *zeros = zero_at(n0 + n1, 0);
@@ -153,33 +152,15 @@ template <bool USUAL> DI void Tile<T_, PARTS_, BM_, BN_, WM_, WN_, G_>::add() {
       if (n0 + n < p.n && from < q.row) copy4(to + n * wrow + c, (const uint8_t*)p.b + (n0 + n) * q.row + from, true);
     }
   };
-  auto word = [](const void* at) { return (const void*)((uintptr_t)at & ~(uintptr_t)3); };
-  auto usual = [&](float2 v, int n, int block) {
-    uint32_t x = __float_as_uint(v.x), z = 8;
-    if (sizeof(T) == 2) x >>= ((i64)n * q.blocks + block) % 2 * 16, v.x = to_float(*(T*)&x);
-    if (q.zeros) z = __float_as_uint(v.y) >> (((uintptr_t)zero_at(n, block) & 3) * 8 + block % 2 * 4) & 15;
-    return make_float2(v.x, __uint_as_float(Values<T>::zero(4, z)));
-  };
   T scale[COLS];
   uint32_t zero[COLS];
   int block = 0;
-  auto ask = [&](int s, int k) {
+  auto ask = [&](int k) {
     k += slot * (each ? 16 : 32), block = USUAL ? k >> shift : k / q.block;
-    if (USUAL) {
-      const uint32_t to = shared_at(stage_scales(s) + slot * PITCH + n1);
-#pragma unroll
-      for (int i = 0; i < COLS; i++) {
-        if (!is_column(i)) continue;
-        const bool there = k < k1;
-        copy4(to + i * nstep * 8, there ? word(scales + i * nstep * q.blocks + block) : q.scales, there);
-        if (q.zeros) copy4(to + i * nstep * 8 + 4, there ? word(zeros + i * nstep * q.zero_row + block / 2) : q.scales, there);
-      }
-      return;
-    }
 #pragma unroll
     for (int i = 0; i < COLS; i++) {
       scale[i] = from_float<T>(0.f), zero[i] = 0;
-      if (k >= k1 || !is_column(i)) continue;
+      if (k >= p.k || !is_column(i)) continue;
       scale[i] = scales[i * nstep * q.blocks + block];
       if (shifted) zero[i] = __float_as_uint(to_float(((const T*)q.zeros)[(i64)(n0 + n1 + i * nstep) * q.blocks + block]));
       else if (q.zeros) zero[i] = zeros[i * nstep * q.zero_row + block * bits / 8];
@@ -189,7 +170,7 @@ template <bool USUAL> DI void Tile<T_, PARTS_, BM_, BN_, WM_, WN_, G_>::add() {
     float2* to = stage_scales(s) + slot * PITCH + n1;
 #pragma unroll
     for (int i = 0; i < COLS; i++) {
-      if (n1 + i * nstep >= BN) continue;
+      if (!USUAL && n1 + i * nstep >= BN) continue;
       uint32_t z = q.zeros ? zero[i] >> block * bits % 8 & ((1 << bits) - 1) : 1 << (bits - 1);
       z = shifted ? __float_as_uint(middle() - __uint_as_float(zero[i])) : Values<T>::zero(bits, z);
       to[i * nstep] = make_float2(to_float(scale[i]), __uint_as_float(z));
@@ -199,15 +180,13 @@ template <bool USUAL> DI void Tile<T_, PARTS_, BM_, BN_, WM_, WN_, G_>::add() {
     if (THREADS == 32) __syncwarp();
     else __syncthreads();
   };
-  const int steps = (k1 - k0 + BK * G - 1) / (BK * G); // of each group; what is beyond the end is zeros
-  auto at = [&](int i) { return k0 + (i * G + group) * BK; };
+  const int steps = (p.k + BK * G - 1) / (BK * G); // of each group; what is beyond the end is zeros
+  auto at = [&](int i) { return (i * G + group) * BK; };
   start_next();
   if (!q.fixed) wait_for_last();
 #pragma unroll 1
-  for (int s = 0; s < ST - 1; s++) {
-    if (s < steps) load_w(s, at(s)), ask(s, at(s));
-    if (!USUAL && s < steps) put(s);
-  }
+  for (int s = 0; s < ST - 1; s++)
+    if (s < steps) load_w(s, at(s)), ask(at(s)), put(s);
   if (q.fixed) wait_for_last();
 #pragma unroll 1
   for (int s = 0; s < ST - 1; s++) {
@@ -220,7 +199,7 @@ template <bool USUAL> DI void Tile<T_, PARTS_, BM_, BN_, WM_, WN_, G_>::add() {
     const bool more = i + ST - 1 < steps;
     wait_copies<ST - 2>();
     meet(); // the parts are read, and the stage that is next
-    if (more) load_w(next, at(i + ST - 1)), ask(next, at(i + ST - 1)), load_a(next, at(i + ST - 1));
+    if (more) load_w(next, at(i + ST - 1)), ask(at(i + ST - 1)), load_a(next, at(i + ST - 1));
     commit();
     split_a(now);
     meet();
@@ -236,9 +215,7 @@ template <bool USUAL> DI void Tile<T_, PARTS_, BM_, BN_, WM_, WN_, G_>::add() {
         for (int c = 0; c < TC; c++)
 #pragma unroll
           for (int e = 0; e < 2; e++) {
-            float2 v = ss[(each ? k / 16 + s : k / 32) * PITCH + c * 16 + e * 8];
-            if (USUAL) v = usual(v, n0 + wn + c * 16 + e * 8 + lane / 4, (at(i) + k) >> shift);
-            by[s][c][e] = v;
+            float2 v = by[s][c][e] = ss[(each ? k / 16 + s : k / 32) * PITCH + c * 16 + e * 8];
             Values<T>::four(bits, ws + (c * 16 + e * 8) * wrow + (k + 16 * s) * bits / 8,
                             shifted ? Values<T>::zero(bits, 1 << (bits - 1)) : __float_as_uint(v.y), w[s][c][e], w[s][c][2 + e]);
           }
@@ -275,7 +252,7 @@ template <bool USUAL> DI void Tile<T_, PARTS_, BM_, BN_, WM_, WN_, G_>::add() {
         }
       }
     }
-    if (!USUAL && more) put(next);
+    if (more) put(next);
   }
   wait_copies<0>();
   __syncthreads();
@@ -316,7 +293,7 @@ DI void Tile<T_, PARTS_, BM_, BN_, WM_, WN_, G_>::exactly() {
     if (fabsf(slots[i * THREADS]) <= 3.402823466e38f || r >= p.m || c >= p.n) continue;
     float sum = 0.f;
 #pragma unroll 1
-    for (int k = k0; k < k1; k++) {
+    for (int k = 0; k < p.k; k++) {
       const int block = k / q.block;
       float z = middle(), v = ((const uint8_t*)p.b)[c * q.row + k * q.bits / 8] >> k * q.bits % 8 & ((1 << q.bits) - 1);
       if (q.zeros && !q.packed) z = to_float(((const T*)q.zeros)[(i64)c * q.blocks + block]);
@@ -339,10 +316,8 @@ template <class Tile> DI void bits_product(const BitsProduct& q) {
   if (Tile::G > 1) s.join();
   if (s.group > 0) return;
   s.exactly();
-  if (p.splits == 1) {
-    if (Tile::G > 1) __syncthreads();
-    complete<T, 2 * Tile::TR, 2 * Tile::TC, Tile::THREADS>(p, s.sums, (float*)sm, [&](int j) { return s.col(j); });
-  }
+  if (Tile::G > 1) __syncthreads();
+  complete<T, 2 * Tile::TR, 2 * Tile::TC, Tile::THREADS>(p, s.sums, (float*)sm, [&](int j) { return s.col(j); });
 #pragma unroll
   for (int i = 0; i < 2 * Tile::TR; i++) {
     const i64 first = (i64)s.row(i) * p.n;
@@ -351,10 +326,6 @@ template <class Tile> DI void bits_product(const BitsProduct& q) {
       if (s.row(i) >= p.m || s.col(j) >= p.n) continue;
       i64 at = first + s.col(j);
       float v = s.sums[i][j];
-      if (p.splits > 1) {
-        p.parts[(i64)blockIdx.z * p.m * p.n + at] = v;
-        continue;
-      }
       if (p.residual) v += to_float(((const T*)p.residual)[at]);
       ((T*)p.y)[at] = from_float<T>(v);
     }

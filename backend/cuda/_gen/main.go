@@ -39,8 +39,8 @@ type source struct{ file, arch string }
 var sources = []source{
 	{"each.cu", "75"}, {"index.cu", "75"}, {"rows.cu", "75"}, {"matmul.cu", "75"}, {"attention.cu", "75"},
 	{"flash32.cu", "75"}, {"quant.cu", "75"}, {"packed.cu", "75"}, {"opaque.cu", "75"}, {"mma.cu", "80"}, {"qmma.cu", "80"},
-	{"flash.cu", "80"}, {"flash90.cu", "90a"}, {"simt.cu", "80"}, {"three.cu", "80"}, {"bits.cu", "80"}, {"windows.cu", "75"},
-	{"wgmma.cu", "90a"},
+	{"flash.cu", "80"}, {"flash90.cu", "90a"}, {"simt.cu", "80"}, {"three.cu", "80"}, {"bits.cu", "80"},
+	{"windows.cu", "75"}, {"wgmma.cu", "90a"},
 }
 
 // version is the version of PTX that the kernels declare: drivers for CUDA 12.0 read it. nvcc writes its own, newer one; that
