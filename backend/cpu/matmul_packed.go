@@ -33,16 +33,31 @@ func (e *epilogue) resolve(m *machine, a *kernel.GemmArgs) {
 	a.C, a.Bias, a.Residual = e.y.f32(m), e.bias.f32(m), e.residual.f32(m)
 }
 
-func bindF32(b *binder, n *ir.Node, in, out []operand) (step, error) {
+func (d *processor) productF32(n *ir.Node) *kernel.GemmBF16x3 {
 	rows, cols, k := packedSizes(n)
-	g := b.d.set.NewGemm(rows, cols, k)
-	e := epilogueOf(n, in, out)
+	return d.set.NewGemmBF16x3(rows, cols, k, d.Threads())
+}
+
+func scratchF32(d *processor, n *ir.Node) []int64 {
+	if own := d.productF32(n).ScratchBytes(); own > 0 {
+		return []int64{int64(d.Threads() * align(own))}
+	}
+	return nil
+}
+
+func bindF32(b *binder, n *ir.Node, in, out []operand) (step, error) {
+	g := b.d.productF32(n)
+	e, each := epilogueOf(n, in, out), align(g.ScratchBytes())
+	var scratch operand
+	if each > 0 {
+		scratch = b.scratchBytes(0)
+	}
 	e.args.ARow, e.args.ACol = rowStride(e.x), e.x.strides[len(e.x.strides)-1]
-	return step{parts: g.Parts(), run: func(m *machine, part, _ int) {
+	return step{parts: g.Parts(), run: func(m *machine, part, worker int) {
 		a := e.args
 		e.resolve(m, &a)
 		a.A, a.B = e.x.f32(m), e.w.f32(m)
-		g.Run(part, &a)
+		g.Run(part, &a, scratch.bytes(m)[worker*each:][:each])
 	}}, nil
 }
 
@@ -52,7 +67,11 @@ func bindHalfPacked(weight *ir.Packed) bindFunc {
 		rows, cols, k := packedSizes(n)
 		g, weights := b.d.set.NewGemmStored(rows, cols, k), b.d.set.NewPackB(k, cols).StoredHalf(tensor.Of[uint16](weight.Data),
 			weight.Data.DType() == tensor.BF16)
-		e, scratch, each := epilogueOf(n, in, out), b.scratchBytes(0), align(g.ScratchBytes())
+		e, each := epilogueOf(n, in, out), align(g.ScratchBytes())
+	var scratch operand
+	if each > 0 {
+		scratch = b.scratchBytes(0)
+	}
 		e.args.ARow, e.args.ACol = k, 1
 		return step{parts: g.Parts(), run: func(m *machine, part, worker int) {
 			a := e.args

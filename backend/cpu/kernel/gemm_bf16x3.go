@@ -1,0 +1,264 @@
+package kernel
+
+import (
+	"math/bits"
+	"unsafe"
+)
+
+// GemmBF16x3 is a [Gemm] that multiplies by matrix units where the level has such for bfloat16, and the product is large enough. Each float
+// is the sum of three parts of bfloat16, exactly, and the product of two floats is that of six pairs of parts: what the other
+// three would add is below 2⁻²⁵ of it (Henry, Tang, Heinecke: Leveraging the bfloat16 Artificial Intelligence Datatype, 2019).
+//
+// A part splits a block of A along K, then columns of B, two tiles at a time, which it multiplies by all of its rows.
+type GemmBF16x3 struct {
+	Gemm
+
+	tiles blocking // of no columns where the Gemm computes the product
+}
+
+// splitFunc splits floats into blocks, one for each of the steps: in turn a tile of each part, the largest first. A word of row r of a
+// tile holds the parts of x = src[r·row+i] and of src[r·row+second+i], the next step is at a distance of step floats. Floats are
+// multiplied by [bf16x3Scale] first.
+type splitFunc func(dst, src *float32, row, second, step, rows, steps int)
+
+// x3Next is the columns of B to be split next, by tiles: where one begins and its distance of rows in bytes, where it goes, and the number
+// of words, 16 for each step; then zeros.
+type x3Next [x3ColTiles + 1]struct {
+	src   *float32
+	row   int
+	dst   *float32
+	words int
+}
+
+// bf16x3Func multiplies blocks of A, of two tiles of rows at a time, by those of B, and adds the sums to C or puts them there. It leaves
+// rows as they are where a sum is not finite, and sets their bits in bad. Meanwhile, it splits next, each words
+// after one of the products of a step.
+type bf16x3Func func(tiles, rows int, a, b *float32, steps int, sums, c *float32, cRow, cols, flags int, bad *uint32, next *[12]int,
+	each int)
+
+type bf16x3Funcs struct {
+	split    splitFunc
+	multiply [x3ColTiles + 1]bf16x3Func // by tiles of columns
+}
+
+const (
+	x3RowTiles = 2
+	x3ColTiles = 2
+
+	x3Products = 6                   // of parts
+	x3Side     = 16                  // rows and columns of a tile, and words in one
+	x3Step     = 2 * x3Side          // floats of a row of A in one step
+	x3Block    = 3 * x3Side * x3Side // words of what is split for one step
+	x3Rows     = x3RowTiles * x3Side
+
+	x3Sums = x3Rows * x3ColTiles * x3Side // words
+	x3Few  = x3Side * x3Step
+
+	x3Depth     = 512 // most floats of a block along K: those of A stay in the L2 cache, together with two tiles of columns of B
+	x3BlockRows = 256 // most rows of a part: for all of them, it splits B once
+)
+
+// x3Tile is the tile of C.
+var x3Tile = gemmTile{rows: x3Rows, vecs: x3ColTiles, vec: x3Side, kernels: [][]gemmFunc{}}
+
+// The rates of splitting floats and of multiplying, in picoseconds, which only steer how a product is cut.
+const (
+	x3SplitTime    = 130
+	x3MultiplyTime = 4
+)
+
+// The sizes from which on matrix units are faster.
+const (
+	x3LeastRows  = 64
+	x3LeastCols  = 64
+	x3LeastDepth = 128
+)
+
+// NewGemmBF16x3 plans C[m,n] = A[m,k]·B[k,n] for a packed B, and that number of workers. These have no influence on results.
+func (s *Set) NewGemmBF16x3(m, n, k, workers int) *GemmBF16x3 {
+	if s.bf16x3.split == nil || m < x3LeastRows || n < x3LeastCols || k < x3LeastDepth {
+		return &GemmBF16x3{Gemm: *s.NewGemm(m, n, k)}
+	}
+	return s.newGemmBF16x3(m, n, k, workers)
+}
+
+func (s *Set) newGemmBF16x3(m, n, k, workers int) *GemmBF16x3 {
+	g := &GemmBF16x3{Gemm: *s.NewGemm(m, n, k)}
+	b := blocking{m: m, n: n, k: k, tile: &x3Tile, rowBlocks: max(1, ceilDiv(m, x3BlockRows)),
+		kBlock: roundUp(evenBlock(k, x3Depth), x3Step)}
+	rows := ceilDiv(m, b.rowBlocks)
+	b.cutPanels(b.rowBlocks, workers, func(int) (prepare, panel int) {
+		return rows * k * x3SplitTime / 1000, x3Tile.cols() * k * (x3SplitTime + rows*x3MultiplyTime) / 1000
+	})
+	g.tiles = b
+	return g
+}
+
+// Parts is the number of independent pieces.
+func (g *GemmBF16x3) Parts() int {
+	if g.tiles.n == 0 {
+		return g.Gemm.Parts()
+	}
+	return g.tiles.parts()
+}
+
+// ScratchBytes is the scratch memory that one worker needs.
+func (g *GemmBF16x3) ScratchBytes() int {
+	if g.tiles.n == 0 {
+		return 0
+	}
+	return 4 * ((g.rowTiles()+2*x3ColTiles)*g.tileWords() + x3Sums + x3Few)
+}
+
+// rowTiles is the most tiles of rows of a part, and tileWords the length of one when it is split.
+func (g *GemmBF16x3) rowTiles() int {
+	return ceilDiv(ceilDiv(g.M, x3Rows), g.tiles.rowBlocks) * x3RowTiles
+}
+
+func (g *GemmBF16x3) tileWords() int { return g.tiles.kBlock / x3Step * x3Block }
+
+// Run computes one part, 0 ≤ part < Parts(), with ScratchBytes() bytes of scratch that no other part uses meanwhile.
+func (g *GemmBF16x3) Run(part int, args *GemmArgs, scratch []byte) {
+	if g.tiles.n == 0 {
+		g.Gemm.Run(part, args)
+		return
+	}
+	args.check(g.M, g.N, g.K)
+	words := floats(scratch, g.ScratchBytes()/4)
+	take := func(n int) []float32 {
+		taken := words[:n:n]
+		words = words[n:]
+		return taken
+	}
+	p := x3Part{GemmBF16x3: g, args: args, a: take(g.rowTiles() * g.tileWords()), sums: take(x3Sums), few: take(x3Few)}
+	for i := range p.b {
+		p.b[i] = take(x3ColTiles * g.tileWords())
+	}
+	var first, end int
+	p.rowLo, p.rowHi, first, end = g.tiles.part(part)
+	p.depth(0)
+	p.splitColumns(first*x3Tile.cols(), nil)
+	for kLo := 0; kLo < g.K; kLo += g.tiles.kBlock {
+		p.depth(kLo)
+		p.splitRows()
+		for group := first; group < end; group++ {
+			var next x3Next
+			p.b[0], p.b[1] = p.b[1], p.b[0]
+			switch {
+			case group+1 < end:
+				p.splitColumns((group+1)*x3Tile.cols(), &next)
+			case p.kHi < g.K:
+				p.depth(p.kHi)
+				p.splitColumns(first*x3Tile.cols(), &next)
+				p.depth(kLo)
+			}
+			p.multiply(group*x3Tile.cols(), &next)
+		}
+	}
+}
+
+// depth goes to the block of K that begins at kLo.
+func (p *x3Part) depth(kLo int) { p.kLo, p.kHi = kLo, min(kLo+p.tiles.kBlock, p.K) }
+
+// x3Part is one part of a product, at a block of K.
+type x3Part struct {
+	*GemmBF16x3
+	args         *GemmArgs
+	rowLo, rowHi int
+	kLo, kHi     int
+
+	a    []float32    // split
+	b    [2][]float32 // columns that are multiplied, and those that are split
+	sums []float32    // of the tile
+	few  []float32    // for what is not a whole step
+}
+
+// steps is the number of steps, of which the last may not be whole.
+func (p *x3Part) steps() int { return ceilDiv(p.kHi-p.kLo, x3Step) }
+
+func (p *x3Part) splitRows() {
+	steps, args := p.steps(), p.args
+	whole := (p.kHi - p.kLo) / x3Step
+	if args.ACol != 1 {
+		whole = 0
+	}
+	for row := p.rowLo; row < p.rowHi; row += x3Side {
+		dst, rows := p.a[(row-p.rowLo)/x3Side*steps*x3Block:], min(x3Side, p.rowHi-row)
+		if whole > 0 {
+			p.set.bf16x3.split(pointer(dst), pointerAt(args.A, row*args.ARow+p.kLo), args.ARow, x3Side, x3Step, rows, whole)
+		}
+		for step := whole; step < steps; step++ {
+			k := p.kLo + step*x3Step
+			clear(p.few)
+			p.set.copy2D(p.few, x3Step, 1, args.A[row*args.ARow+k*args.ACol:], args.ARow, args.ACol, rows, min(x3Step, p.kHi-k))
+			p.set.bf16x3.split(pointerAt(dst, step*x3Block), pointer(p.few), x3Step, x3Side, 0, rows, 1)
+		}
+	}
+}
+
+// column is where a tile of columns of B begins, and the distance of its rows.
+func (p *x3Part) column(col int) (b *float32, row int) {
+	tile := p.blocking.tile
+	panel := col / tile.cols()
+	_, row = tile.panelCols(panel, p.N)
+	return pointerAt(p.args.B, panel*tile.cols()*p.K+col%tile.cols()), row
+}
+
+// splitColumns splits columns from col on, or leaves the whole steps to what takes next.
+func (p *x3Part) splitColumns(col int, next *x3Next) {
+	whole, rest := (p.kHi-p.kLo)/x3Step, (p.kHi-p.kLo)%x3Step
+	for i := range ceilDiv(min(x3Tile.cols(), p.N-col), x3Side) {
+		dst := p.b[1][i*p.steps()*x3Block:]
+		src, row := p.column(col + i*x3Side)
+		src = offset(src, p.kLo*row)
+		switch {
+		case whole == 0:
+		case next != nil:
+			next[i].src, next[i].row, next[i].dst, next[i].words = src, 4*row, pointer(dst), x3Side*whole
+		default:
+			p.set.bf16x3.split(pointer(dst), src, row, x3Side*row, x3Step*row, x3Side, whole)
+		}
+		if rest > 0 {
+			clear(p.few)
+			p.set.copyRows(pointer(p.few), x3Side, offset(src, whole*x3Step*row), row, rest, x3Side)
+			p.set.bf16x3.split(pointerAt(dst, whole*x3Block), pointer(p.few), x3Side, x3Side*x3Side, 0, x3Side, 1)
+		}
+	}
+}
+
+// multiply computes all rows of some columns.
+func (p *x3Part) multiply(col int, next *x3Next) {
+	args, steps := p.args, p.steps()
+	cols := min(x3Tile.cols(), p.N-col)
+	tiles := ceilDiv(cols, x3Side)
+	over := args.Residual != nil && pointer(args.Residual) == pointer(args.C)
+	flags := 0
+	if p.kLo > 0 || over {
+		flags = gemmAccumulate
+	}
+	var bad [x3BlockRows / x3Rows]uint32
+	high := ceilDiv(p.rowHi-p.rowLo, x3Rows)
+	p.set.bf16x3.multiply[tiles](high, p.rowHi-p.rowLo, pointer(p.a), pointer(p.b[0]), steps, pointer(p.sums),
+		pointerAt(args.C, p.rowLo*args.CRow+col), args.CRow, cols-(tiles-1)*x3Side, flags, noescape(&bad[0]),
+		(*[12]int)(unsafe.Pointer(noescape(next))), ceilDiv(x3ColTiles*x3Side, x3Products*high))
+	for i, rows := range bad[:high] {
+		for ; rows != 0; rows &= rows - 1 {
+			p.again(p.rowLo+i*x3Rows+bits.TrailingZeros32(rows), col, cols)
+		}
+	}
+	if p.kHi == p.K && (args.Bias != nil || args.Act != NoUnary || args.Alpha != 1 || args.Residual != nil && !over) {
+		p.set.gemmPanel(p.blocking.tile, args, gemmPanel{rowLo: p.rowLo, rowHi: p.rowHi, col: col, cols: cols, kBlock: 1, summed: true,
+			b: pointer(p.b[0])})
+	}
+}
+
+// again multiplies a row by floats, to whose block of K a sum belongs that was not finite: an operand is not finite or huge.
+func (p *x3Part) again(row, col, cols int) {
+	args := *p.args
+	args.A = args.A[p.kLo*args.ACol:]
+	for at := col; at < col+cols; at += x3Side {
+		b, bRow := p.column(at)
+		p.set.gemmPanel(p.blocking.tile, noescape(&args), gemmPanel{rowLo: row, rowHi: row + 1, col: at, cols: min(x3Side, col+cols-at),
+			k: p.K + 1, from: p.kLo, kBlock: p.kHi - p.kLo, alone: true, b: b, bRow: bRow}) // as if more of K followed
+	}
+}
