@@ -67,11 +67,7 @@ func bindHalfPacked(weight *ir.Packed) bindFunc {
 		rows, cols, k := packedSizes(n)
 		g, weights := b.d.set.NewGemmStored(rows, cols, k), b.d.set.NewPackB(k, cols).StoredHalf(tensor.Of[uint16](weight.Data),
 			weight.Data.DType() == tensor.BF16)
-		e, each := epilogueOf(n, in, out), align(g.ScratchBytes())
-	var scratch operand
-	if each > 0 {
-		scratch = b.scratchBytes(0)
-	}
+		e, scratch, each := epilogueOf(n, in, out), b.scratchBytes(0), align(g.ScratchBytes())
 		e.args.ARow, e.args.ACol = k, 1
 		return step{parts: g.Parts(), run: func(m *machine, part, worker int) {
 			a := e.args

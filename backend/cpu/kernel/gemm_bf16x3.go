@@ -5,11 +5,13 @@ import (
 	"unsafe"
 )
 
-// GemmBF16x3 is a [Gemm] that multiplies by matrix units where the level has such for bfloat16, and the product is large enough. Each float
-// is the sum of three parts of bfloat16, exactly, and the product of two floats is that of six pairs of parts: what the other
-// three would add is below 2⁻²⁵ of it (Henry, Tang, Heinecke: Leveraging the bfloat16 Artificial Intelligence Datatype, 2019).
+// GemmBF16x3 is a [Gemm] that multiplies by matrix units where the level has such for bfloat16, and the product is large enough. Each
+// float is the sum of three parts of bfloat16, exactly, and the product of two floats is the sum of the products of six pairs of parts:
+// what the other three would add is below 2⁻²⁴ of it (Henry, Tang, Heinecke: Leveraging the bfloat16 Artificial Intelligence Datatype For
+// Higher-Precision Computations, 2019).
 //
-// A part splits a block of A along K, then columns of B, two tiles at a time, which it multiplies by all of its rows.
+// A part of the work splits its rows of A along a block of K, then columns of B, two tiles at a time, and multiplies these by all rows.
+// A result depends on its row and its column alone.
 type GemmBF16x3 struct {
 	Gemm
 
@@ -18,7 +20,7 @@ type GemmBF16x3 struct {
 
 // splitFunc splits floats into blocks, one for each of the steps: in turn a tile of each part, the largest first. A word of row r of a
 // tile holds the parts of x = src[r·row+i] and of src[r·row+second+i], the next step is at a distance of step floats. Floats are
-// multiplied by [bf16x3Scale] first.
+// multiplied by 2²⁴ first, so that no part is subnormal: tiles take these for 0.
 type splitFunc func(dst, src *float32, row, second, step, rows, steps int)
 
 // x3Next is the columns of B to be split next, by tiles: where one begins and its distance of rows in bytes, where it goes, and the number
@@ -31,8 +33,8 @@ type x3Next [x3ColTiles + 1]struct {
 }
 
 // bf16x3Func multiplies blocks of A, of two tiles of rows at a time, by those of B, and adds the sums to C or puts them there. It leaves
-// rows as they are where a sum is not finite, and sets their bits in bad. Meanwhile, it splits next, each words
-// after one of the products of a step.
+// rows as they are where a sum is not finite, and sets their bits in bad. Meanwhile, it splits next: that many words after each of the
+// products of a step.
 type bf16x3Func func(tiles, rows int, a, b *float32, steps int, sums, c *float32, cRow, cols, flags int, bad *uint32, next *[12]int,
 	each int)
 
