@@ -39,17 +39,17 @@ func (d *processor) productF32(n *ir.Node) *kernel.GemmBF16x3 {
 }
 
 func scratchF32(d *processor, n *ir.Node) []int64 {
-	if own := d.productF32(n).ScratchBytes(); own > 0 {
-		return []int64{int64(d.Threads() * align(own))}
+	if !d.set.HasBF16x3() {
+		return nil
 	}
-	return nil
+	return []int64{int64(d.Threads() * align(d.productF32(n).ScratchBytes()))} // of 0 bytes at few rows: plans of all sizes are alike
 }
 
 func bindF32(b *binder, n *ir.Node, in, out []operand) (step, error) {
 	g := b.d.productF32(n)
 	e, each := epilogueOf(n, in, out), align(g.ScratchBytes())
 	var scratch operand
-	if each > 0 {
+	if b.d.set.HasBF16x3() {
 		scratch = b.scratchBytes(0)
 	}
 	e.args.ARow, e.args.ACol = rowStride(e.x), e.x.strides[len(e.x.strides)-1]

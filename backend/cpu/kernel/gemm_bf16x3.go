@@ -56,8 +56,8 @@ const (
 	x3Sums = x3Rows * x3ColTiles * x3Side // words
 	x3Few  = x3Side * x3Step
 
-	x3Depth     = 512 // most floats of a block along K: those of A stay in the L2 cache, together with two tiles of columns of B
-	x3BlockRows = 256 // most rows of a part: for all of them, it splits B once
+	x3Depth     = 256 // most floats of a block along K: those of A stay in the L2 cache, together with two tiles of columns of B
+	x3BlockRows = 128 // most rows of a part: for all of them, it splits B once
 )
 
 // x3Tile is the tile of C.
@@ -76,9 +76,12 @@ const (
 	x3LeastDepth = 128
 )
 
+// HasBF16x3 reports whether products of some size need scratch memory.
+func (s *Set) HasBF16x3() bool { return s.bf16x3.split != nil }
+
 // NewGemmBF16x3 plans C[m,n] = A[m,k]·B[k,n] for a packed B, and that number of workers. These have no influence on results.
 func (s *Set) NewGemmBF16x3(m, n, k, workers int) *GemmBF16x3 {
-	if s.bf16x3.split == nil || m < x3LeastRows || n < x3LeastCols || k < x3LeastDepth {
+	if !s.HasBF16x3() || m < x3LeastRows || n < x3LeastCols || k < x3LeastDepth {
 		return &GemmBF16x3{Gemm: *s.NewGemm(m, n, k)}
 	}
 	return s.newGemmBF16x3(m, n, k, workers)

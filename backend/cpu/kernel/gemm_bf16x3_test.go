@@ -11,7 +11,7 @@ import (
 // eachX3 runs a test with the levels that multiply floats by parts.
 func eachX3(t *testing.T, test func(t *testing.T, s *Set)) {
 	eachLevel(t, func(t *testing.T, s *Set) {
-		if s.bf16x3.split != nil {
+		if s.HasBF16x3() {
 			test(t, s)
 		}
 	})
@@ -126,7 +126,8 @@ func TestGemmBF16x3IsFloat32(t *testing.T) {
 		r := newRand()
 		for _, c := range cases {
 			for _, k := range []int{45, 384, 4096} {
-				g := &gemmCase{m: m, n: n, k: k, b: newGuarded(k*n, 0), bRow: 1, bCol: k, args: GemmArgs{ARow: k, ACol: 1, CRow: n, Alpha: 1}}
+				g := &gemmCase{m: m, n: n, k: k, b: newGuarded(k*n, 0), bRow: 1, bCol: k}
+				g.args = GemmArgs{ARow: k, ACol: 1, CRow: n, Alpha: 1}
 				g.args.A = make([]float32, m*k)
 				for i := range g.args.A {
 					g.args.A[i] = c.a(r, i/k, i%k)
