@@ -107,11 +107,11 @@ func splitBF16x3(v *simd) {
 // nextColumns splits the columns of B that are multiplied next, while tiles multiply.
 type nextColumns struct {
 	splitter
-	src, row, second, dst, left reg.GPVirtual
+	src, row, dst, left, ahead, second reg.GPVirtual
 }
 
 func (v *simd) nextColumns() *nextColumns {
-	n := &nextColumns{v.splitter(), v.GP64(), v.GP64(), v.GP64(), v.GP64(), v.GP64()}
+	n := &nextColumns{v.splitter(), v.GP64(), v.GP64(), v.GP64(), v.GP64(), v.GP64(), v.GP64()}
 	n.begin()
 	return n
 }
@@ -120,10 +120,10 @@ func (v *simd) nextColumns() *nextColumns {
 func (n *nextColumns) begin() {
 	v := n.v
 	next := v.param("next")
-	for i, r := range []reg.Register{n.src, n.row, n.dst, n.left} {
+	for i, r := range []reg.Register{n.src, n.row, n.dst, n.left, n.ahead} {
 		v.MOVQ(operand.Mem{Base: next, Disp: 8 * i}, r)
 	}
-	v.ADDQ(operand.U8(8*4), v.slot("next"))
+	v.ADDQ(operand.U8(8*5), v.slot("next"))
 	v.MOVQ(n.row, n.second)
 	v.SHLQ(operand.U8(4), n.second)
 }
@@ -138,8 +138,8 @@ func (n *nextColumns) words(label string) {
 	second := v.GP64()
 	v.LEAQ(operand.Mem{Base: n.src, Index: n.second, Scale: 1}, second)
 	n.splitter.words([2]operand.Mem{{Base: n.src}, {Base: second}}, n.dst)
-	for _, p := range []reg.Register{n.src, second} { // of the next step
-		v.PREFETCHT0(operand.Mem{Base: p, Index: n.second, Scale: 2})
+	for _, p := range []reg.Register{n.src, second} {
+		v.PREFETCHT1(operand.Mem{Base: p, Index: n.ahead, Scale: 1})
 	}
 	v.ADDQ(n.row, n.src)
 	v.ADDQ(operand.U8(x3Word), n.dst)
@@ -160,7 +160,7 @@ func (n *nextColumns) words(label string) {
 // tilesBF16x3 writes the kernel of some tiles of columns.
 func (v *simd) tilesBF16x3(cols int) {
 	name := fmt.Sprintf("gemmBF16x3AMX_%d", cols)
-	v.fn(name, "func(tiles, rows int, a, b *float32, steps int, sums, c *float32, cRow, cols, flags int, bad *uint32, next *[12]int, "+
+	v.fn(name, "func(tiles, rows int, a, b *float32, steps int, sums, c *float32, cRow, cols, flags int, bad *uint32, next *[15]int, "+
 		"each int)", "%s is the bf16x3Func of %d tiles of columns.", name, cols)
 	config := v.table("tiles", func() { // all of 16 rows of 16 words
 		v.AppendDatum(operand.U64(1))

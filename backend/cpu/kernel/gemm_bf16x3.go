@@ -23,19 +23,20 @@ type GemmBF16x3 struct {
 // multiplied by 2²⁴ first, so that no part is subnormal: tiles take these for 0.
 type splitFunc func(dst, src *float32, row, second, step, rows, steps int)
 
-// x3Next is the columns of B to be split next, by tiles: where one begins and its distance of rows in bytes, where it goes, and the number
-// of words, 16 for each step; then zeros.
+// x3Next is the columns of B to be split next, by tiles: where one begins and its distance of rows in bytes, where it goes, the number of
+// words, 16 for each step, and how many bytes it is to what is split then, which is prefetched; then zeros.
 type x3Next [x3ColTiles + 1]struct {
 	src   *float32
 	row   int
 	dst   *float32
 	words int
+	ahead int
 }
 
 // bf16x3Func multiplies blocks of A, of two tiles of rows at a time, by those of B, and adds the sums to C or puts them there. It leaves
 // rows as they are where a sum is not finite, and sets their bits in bad. Meanwhile, it splits next: that many words after each of the
 // products of a step.
-type bf16x3Func func(tiles, rows int, a, b *float32, steps int, sums, c *float32, cRow, cols, flags int, bad *uint32, next *[12]int,
+type bf16x3Func func(tiles, rows int, a, b *float32, steps int, sums, c *float32, cRow, cols, flags int, bad *uint32, next *[15]int,
 	each int)
 
 type bf16x3Funcs struct {
@@ -139,38 +140,47 @@ func (g *GemmBF16x3) Run(part int, args *GemmArgs, scratch []byte) {
 	for i := range p.b {
 		p.b[i] = take(x3ColTiles * g.tileWords())
 	}
-	var first, end int
-	p.rowLo, p.rowHi, first, end = g.tiles.part(part)
-	p.depth(0)
-	p.splitColumns(first*x3Tile.cols(), nil)
-	for kLo := 0; kLo < g.K; kLo += g.tiles.kBlock {
-		p.depth(kLo)
-		p.splitRows()
-		for group := first; group < end; group++ {
-			var next x3Next
-			p.b[0], p.b[1] = p.b[1], p.b[0]
-			switch {
-			case group+1 < end:
-				p.splitColumns((group+1)*x3Tile.cols(), &next)
-			case p.kHi < g.K:
-				p.depth(p.kHi)
-				p.splitColumns(first*x3Tile.cols(), &next)
-				p.depth(kLo)
-			}
-			p.multiply(group*x3Tile.cols(), &next)
+	p.rowLo, p.rowHi, p.first, p.end = g.tiles.part(part)
+	at := x3Place{0, p.first}
+	p.splitColumns(at, nil)
+	for following := true; following; {
+		if at.group == p.first {
+			p.splitRows(at)
 		}
+		p.b[0], p.b[1] = p.b[1], p.b[0]
+		var next x3Next
+		var then x3Place
+		if then, following = p.after(at); following {
+			p.splitColumns(then, &next)
+		}
+		p.multiply(at, &next)
+		at = then
 	}
 }
 
-// depth goes to the block of K that begins at kLo.
-func (p *x3Part) depth(kLo int) { p.kLo, p.kHi = kLo, min(kLo+p.tiles.kBlock, p.K) }
+// x3Place is two tiles of columns in a block of K.
+type x3Place struct{ kLo, group int }
 
-// x3Part is one part of a product, at a block of K.
+// after is the place that is computed after another, if there is one.
+func (p *x3Part) after(at x3Place) (next x3Place, ok bool) {
+	if at.group+1 < p.end {
+		return x3Place{at.kLo, at.group + 1}, true
+	}
+	kLo := at.kLo + p.tiles.kBlock
+	return x3Place{kLo, p.first}, kLo < p.K
+}
+
+// depth is the number of floats along K, and steps that of steps, of which the last may not be whole.
+func (p *x3Part) depth(at x3Place) int { return min(p.tiles.kBlock, p.K-at.kLo) }
+
+func (p *x3Part) steps(at x3Place) int { return ceilDiv(p.depth(at), x3Step) }
+
+// x3Part is one part of a product.
 type x3Part struct {
 	*GemmBF16x3
 	args         *GemmArgs
 	rowLo, rowHi int
-	kLo, kHi     int
+	first, end   int // groups of columns
 
 	a    []float32    // split
 	b    [2][]float32 // columns that are multiplied, and those that are split
@@ -178,48 +188,52 @@ type x3Part struct {
 	few  []float32    // for what is not a whole step
 }
 
-// steps is the number of steps, of which the last may not be whole.
-func (p *x3Part) steps() int { return ceilDiv(p.kHi-p.kLo, x3Step) }
-
-func (p *x3Part) splitRows() {
-	steps, args := p.steps(), p.args
-	whole := (p.kHi - p.kLo) / x3Step
+func (p *x3Part) splitRows(at x3Place) {
+	steps, args := p.steps(at), p.args
+	whole := p.depth(at) / x3Step
 	if args.ACol != 1 {
 		whole = 0
 	}
 	for row := p.rowLo; row < p.rowHi; row += x3Side {
 		dst, rows := p.a[(row-p.rowLo)/x3Side*steps*x3Block:], min(x3Side, p.rowHi-row)
 		if whole > 0 {
-			p.set.bf16x3.split(pointer(dst), pointerAt(args.A, row*args.ARow+p.kLo), args.ARow, x3Side, x3Step, rows, whole)
+			p.set.bf16x3.split(pointer(dst), pointerAt(args.A, row*args.ARow+at.kLo), args.ARow, x3Side, x3Step, rows, whole)
 		}
 		for step := whole; step < steps; step++ {
-			k := p.kLo + step*x3Step
+			k := at.kLo + step*x3Step
 			clear(p.few)
-			p.set.copy2D(p.few, x3Step, 1, args.A[row*args.ARow+k*args.ACol:], args.ARow, args.ACol, rows, min(x3Step, p.kHi-k))
+			p.set.copy2D(p.few, x3Step, 1, args.A[row*args.ARow+k*args.ACol:], args.ARow, args.ACol, rows, min(x3Step, at.kLo+p.depth(at)-k))
 			p.set.bf16x3.split(pointerAt(dst, step*x3Block), pointer(p.few), x3Step, x3Side, 0, rows, 1)
 		}
 	}
 }
 
-// column is where a tile of columns of B begins, and the distance of its rows.
-func (p *x3Part) column(col int) (b *float32, row int) {
-	tile := p.blocking.tile
+// column is where a tile of columns of B begins in its block of K, and the distance of its rows.
+func (p *x3Part) column(at x3Place, i int) (b *float32, row int) {
+	tile, col := p.blocking.tile, at.group*x3Tile.cols()+i*x3Side
 	panel := col / tile.cols()
 	_, row = tile.panelCols(panel, p.N)
-	return pointerAt(p.args.B, panel*tile.cols()*p.K+col%tile.cols()), row
+	return pointerAt(p.args.B, panel*tile.cols()*p.K+col%tile.cols()+at.kLo*row), row
 }
 
-// splitColumns splits columns from col on, or leaves the whole steps to what takes next.
-func (p *x3Part) splitColumns(col int, next *x3Next) {
-	whole, rest := (p.kHi-p.kLo)/x3Step, (p.kHi-p.kLo)%x3Step
-	for i := range ceilDiv(min(x3Tile.cols(), p.N-col), x3Side) {
-		dst := p.b[1][i*p.steps()*x3Block:]
-		src, row := p.column(col + i*x3Side)
-		src = offset(src, p.kLo*row)
+// columns is the number of columns.
+func (p *x3Part) columns(at x3Place) int { return min(x3Tile.cols(), p.N-at.group*x3Tile.cols()) }
+
+// splitColumns splits columns, or leaves the whole steps to what takes next.
+func (p *x3Part) splitColumns(at x3Place, next *x3Next) {
+	whole, rest := p.depth(at)/x3Step, p.depth(at)%x3Step
+	then, following := p.after(at)
+	for i := range ceilDiv(p.columns(at), x3Side) {
+		dst := p.b[1][i*p.steps(at)*x3Block:]
+		src, row := p.column(at, i)
 		switch {
 		case whole == 0:
 		case next != nil:
 			next[i].src, next[i].row, next[i].dst, next[i].words = src, 4*row, pointer(dst), x3Side*whole
+			if following && i*x3Side < p.columns(then) {
+				b, _ := p.column(then, i)
+				next[i].ahead = int(uintptr(unsafe.Pointer(b)) - uintptr(unsafe.Pointer(src)))
+			}
 		default:
 			p.set.bf16x3.split(pointer(dst), src, row, x3Side*row, x3Step*row, x3Side, whole)
 		}
@@ -232,38 +246,40 @@ func (p *x3Part) splitColumns(col int, next *x3Next) {
 }
 
 // multiply computes all rows of some columns.
-func (p *x3Part) multiply(col int, next *x3Next) {
-	args, steps := p.args, p.steps()
-	cols := min(x3Tile.cols(), p.N-col)
+func (p *x3Part) multiply(at x3Place, next *x3Next) {
+	args, steps := p.args, p.steps(at)
+	col, cols := at.group*x3Tile.cols(), p.columns(at)
 	tiles := ceilDiv(cols, x3Side)
 	over := args.Residual != nil && pointer(args.Residual) == pointer(args.C)
 	flags := 0
-	if p.kLo > 0 || over {
+	if at.kLo > 0 || over {
 		flags = gemmAccumulate
 	}
 	var bad [x3BlockRows / x3Rows]uint32
 	high := ceilDiv(p.rowHi-p.rowLo, x3Rows)
 	p.set.bf16x3.multiply[tiles](high, p.rowHi-p.rowLo, pointer(p.a), pointer(p.b[0]), steps, pointer(p.sums),
 		pointerAt(args.C, p.rowLo*args.CRow+col), args.CRow, cols-(tiles-1)*x3Side, flags, noescape(&bad[0]),
-		(*[12]int)(unsafe.Pointer(noescape(next))), ceilDiv(x3ColTiles*x3Side, x3Products*high))
+		(*[15]int)(unsafe.Pointer(noescape(next))), ceilDiv(x3ColTiles*x3Side, x3Products*high))
 	for i, rows := range bad[:high] {
 		for ; rows != 0; rows &= rows - 1 {
-			p.again(p.rowLo+i*x3Rows+bits.TrailingZeros32(rows), col, cols)
+			p.again(at, p.rowLo+i*x3Rows+bits.TrailingZeros32(rows))
 		}
 	}
-	if p.kHi == p.K && (args.Bias != nil || args.Act != NoUnary || args.Alpha != 1 || args.Residual != nil && !over) {
+	if at.kLo+p.depth(at) == p.K && (args.Bias != nil || args.Act != NoUnary || args.Alpha != 1 || args.Residual != nil && !over) {
 		p.set.gemmPanel(p.blocking.tile, args, gemmPanel{rowLo: p.rowLo, rowHi: p.rowHi, col: col, cols: cols, kBlock: 1, summed: true,
 			b: pointer(p.b[0])})
 	}
 }
 
 // again multiplies a row by floats, to whose block of K a sum belongs that was not finite: an operand is not finite or huge.
-func (p *x3Part) again(row, col, cols int) {
+func (p *x3Part) again(at x3Place, row int) {
 	args := *p.args
-	args.A = args.A[p.kLo*args.ACol:]
-	for at := col; at < col+cols; at += x3Side {
-		b, bRow := p.column(at)
-		p.set.gemmPanel(p.blocking.tile, noescape(&args), gemmPanel{rowLo: row, rowHi: row + 1, col: at, cols: min(x3Side, col+cols-at),
-			k: p.K + 1, from: p.kLo, kBlock: p.kHi - p.kLo, alone: true, b: b, bRow: bRow}) // as if more of K followed
+	args.A = args.A[at.kLo*args.ACol:]
+	col, cols := at.group*x3Tile.cols(), p.columns(at)
+	for i := range ceilDiv(cols, x3Side) {
+		b, bRow := p.column(x3Place{0, at.group}, i)
+		p.set.gemmPanel(p.blocking.tile, noescape(&args), gemmPanel{rowLo: row, rowHi: row + 1, col: col + i*x3Side,
+			cols: min(x3Side, cols-i*x3Side), k: p.K + 1, from: at.kLo, kBlock: p.depth(at), alone: true, // as if more of K followed
+			b: b, bRow: bRow})
 	}
 }

@@ -12,9 +12,9 @@ func splitBF16x3AMX(dst *float32, src *float32, row int, second int, step int, r
 // gemmBF16x3AMX_1 is the bf16x3Func of 1 tiles of columns.
 //
 //go:noescape
-func gemmBF16x3AMX_1(tiles int, rows int, a *float32, b *float32, steps int, sums *float32, c *float32, cRow int, cols int, flags int, bad *uint32, next *[12]int, each int)
+func gemmBF16x3AMX_1(tiles int, rows int, a *float32, b *float32, steps int, sums *float32, c *float32, cRow int, cols int, flags int, bad *uint32, next *[15]int, each int)
 
 // gemmBF16x3AMX_2 is the bf16x3Func of 2 tiles of columns.
 //
 //go:noescape
-func gemmBF16x3AMX_2(tiles int, rows int, a *float32, b *float32, steps int, sums *float32, c *float32, cRow int, cols int, flags int, bad *uint32, next *[12]int, each int)
+func gemmBF16x3AMX_2(tiles int, rows int, a *float32, b *float32, steps int, sums *float32, c *float32, cRow int, cols int, flags int, bad *uint32, next *[15]int, each int)

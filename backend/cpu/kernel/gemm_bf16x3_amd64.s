@@ -117,7 +117,7 @@ DATA lanesffff0000<>+56(SB)/4, $0xffff0000
 DATA lanesffff0000<>+60(SB)/4, $0xffff0000
 GLOBL lanesffff0000<>(SB), RODATA|NOPTR, $64
 
-// func gemmBF16x3AMX_1(tiles int, rows int, a *float32, b *float32, steps int, sums *float32, c *float32, cRow int, cols int, flags int, bad *uint32, next *[12]int, each int)
+// func gemmBF16x3AMX_1(tiles int, rows int, a *float32, b *float32, steps int, sums *float32, c *float32, cRow int, cols int, flags int, bad *uint32, next *[15]int, each int)
 // Requires: AVX, AVX512BW, AVX512DQ, AVX512F, BMI2, MMX+
 TEXT ·gemmBF16x3AMX_1(SB), NOSPLIT, $0-104
 	LEAQ tiles<>+0(SB), AX
@@ -140,11 +140,12 @@ TEXT ·gemmBF16x3AMX_1(SB), NOSPLIT, $0-104
 	MOVQ    next+88(FP), CX
 	MOVQ    (CX), SI
 	MOVQ    8(CX), DI
-	MOVQ    16(CX), R9
-	MOVQ    24(CX), R10
-	ADDQ    $0x20, next+88(FP)
-	MOVQ    DI, R8
-	SHLQ    $0x04, R8
+	MOVQ    16(CX), R8
+	MOVQ    24(CX), R9
+	MOVQ    32(CX), R10
+	ADDQ    $0x28, next+88(FP)
+	MOVQ    DI, R11
+	SHLQ    $0x04, R11
 	VMOVUPS lanes27800000<>+0(SB), Z3
 
 tile:
@@ -158,26 +159,26 @@ tile:
 	MOVQ   steps+32(FP), CX
 	IMUL3Q $0x00000c00, CX, DX
 	LEAQ   (AX)(DX*1), CX
-	MOVQ   b+24(FP), R11
-	LEAQ   (R11)(DX*1), DX
-	MOVQ   c+48(FP), R12
-	MOVQ   cRow+56(FP), R13
-	MOVQ   $0x00000020, R14
+	MOVQ   b+24(FP), R12
+	LEAQ   (R12)(DX*1), DX
+	MOVQ   c+48(FP), R13
+	MOVQ   cRow+56(FP), R14
+	MOVQ   $0x00000020, R15
 
 ahead:
-	PREFETCHT0 (R12)
-	ADDQ       R13, R12
-	DECQ       R14
+	PREFETCHT0 (R13)
+	ADDQ       R14, R13
+	DECQ       R15
 	JNZ        ahead
-	MOVQ       steps+32(FP), R12
+	MOVQ       steps+32(FP), R13
 
 step:
 	// TILELOADD 2048(AX)(BX*1), TMM4
 	QUAD $0x080018a44b7be2c4
 	WORD $0x0000
 
-	// TILELOADD (R11)(BX*1), TMM6
-	QUAD $0x00001bb44b7bc2c4
+	// TILELOADD (R12)(BX*1), TMM6
+	QUAD $0x00001cb44b7bc2c4
 	WORD $0x0000
 
 	// TDPBF16PS TMM6, TMM4, TMM0
@@ -191,19 +192,19 @@ step:
 	// TDPBF16PS TMM6, TMM5, TMM1
 	LONG $0x5c4ae2c4
 	BYTE $0xcd
-	MOVQ each+96(FP), R13
+	MOVQ each+96(FP), R14
 
 words0:
-	TESTQ      R10, R10
+	TESTQ      R9, R9
 	JZ         words0None
-	LEAQ       (SI)(R8*1), R14
+	LEAQ       (SI)(R11*1), R15
 	VMULPS     (SI), Z0, Z4
-	VMULPS     (R14), Z0, Z5
+	VMULPS     (R15), Z0, Z5
 	VPADDD     Z1, Z4, Z7
 	VPADDD     Z1, Z5, Z8
 	VPSRLD     $0x10, Z7, Z6
 	VPBLENDMW  Z8, Z6, K2, Z6
-	VMOVUPS    Z6, (R9)
+	VMOVUPS    Z6, (R8)
 	VPANDD     Z2, Z7, Z7
 	VSUBPS     Z7, Z4, Z4
 	VPANDD     Z2, Z8, Z8
@@ -212,36 +213,37 @@ words0:
 	VPADDD     Z1, Z5, Z8
 	VPSRLD     $0x10, Z7, Z6
 	VPBLENDMW  Z8, Z6, K2, Z6
-	VMOVUPS    Z6, 1024(R9)
+	VMOVUPS    Z6, 1024(R8)
 	VPANDD     Z2, Z7, Z7
 	VSUBPS     Z7, Z4, Z4
 	VPANDD     Z2, Z8, Z8
 	VSUBPS     Z8, Z5, Z5
 	VPSRLD     $0x10, Z4, Z6
 	VPBLENDMW  Z5, Z6, K2, Z6
-	VMOVUPS    Z6, 2048(R9)
-	PREFETCHT0 (SI)(R8*2)
-	PREFETCHT0 (R14)(R8*2)
+	VMOVUPS    Z6, 2048(R8)
+	PREFETCHT1 (SI)(R10*1)
+	PREFETCHT1 (R15)(R10*1)
 	ADDQ       DI, SI
-	ADDQ       $0x40, R9
-	DECQ       R10
-	TESTQ      $0x0000000f, R10
+	ADDQ       $0x40, R8
+	DECQ       R9
+	TESTQ      $0x0000000f, R9
 	JNZ        words0Within
-	ADDQ       R8, SI
-	ADDQ       $0x00000800, R9
-	TESTQ      R10, R10
+	ADDQ       R11, SI
+	ADDQ       $0x00000800, R8
+	TESTQ      R9, R9
 	JNZ        words0Within
-	MOVQ       next+88(FP), R8
-	MOVQ       (R8), SI
-	MOVQ       8(R8), DI
-	MOVQ       16(R8), R9
-	MOVQ       24(R8), R10
-	ADDQ       $0x20, next+88(FP)
-	MOVQ       DI, R8
-	SHLQ       $0x04, R8
+	MOVQ       next+88(FP), R10
+	MOVQ       (R10), SI
+	MOVQ       8(R10), DI
+	MOVQ       16(R10), R8
+	MOVQ       24(R10), R9
+	MOVQ       32(R10), R10
+	ADDQ       $0x28, next+88(FP)
+	MOVQ       DI, R11
+	SHLQ       $0x04, R11
 
 words0Within:
-	DECQ R13
+	DECQ R14
 	JNZ  words0
 
 words0None:
@@ -260,19 +262,19 @@ words0None:
 	// TDPBF16PS TMM6, TMM5, TMM1
 	LONG $0x5c4ae2c4
 	BYTE $0xcd
-	MOVQ each+96(FP), R13
+	MOVQ each+96(FP), R14
 
 words1:
-	TESTQ      R10, R10
+	TESTQ      R9, R9
 	JZ         words1None
-	LEAQ       (SI)(R8*1), R14
+	LEAQ       (SI)(R11*1), R15
 	VMULPS     (SI), Z0, Z4
-	VMULPS     (R14), Z0, Z5
+	VMULPS     (R15), Z0, Z5
 	VPADDD     Z1, Z4, Z7
 	VPADDD     Z1, Z5, Z8
 	VPSRLD     $0x10, Z7, Z6
 	VPBLENDMW  Z8, Z6, K2, Z6
-	VMOVUPS    Z6, (R9)
+	VMOVUPS    Z6, (R8)
 	VPANDD     Z2, Z7, Z7
 	VSUBPS     Z7, Z4, Z4
 	VPANDD     Z2, Z8, Z8
@@ -281,41 +283,42 @@ words1:
 	VPADDD     Z1, Z5, Z8
 	VPSRLD     $0x10, Z7, Z6
 	VPBLENDMW  Z8, Z6, K2, Z6
-	VMOVUPS    Z6, 1024(R9)
+	VMOVUPS    Z6, 1024(R8)
 	VPANDD     Z2, Z7, Z7
 	VSUBPS     Z7, Z4, Z4
 	VPANDD     Z2, Z8, Z8
 	VSUBPS     Z8, Z5, Z5
 	VPSRLD     $0x10, Z4, Z6
 	VPBLENDMW  Z5, Z6, K2, Z6
-	VMOVUPS    Z6, 2048(R9)
-	PREFETCHT0 (SI)(R8*2)
-	PREFETCHT0 (R14)(R8*2)
+	VMOVUPS    Z6, 2048(R8)
+	PREFETCHT1 (SI)(R10*1)
+	PREFETCHT1 (R15)(R10*1)
 	ADDQ       DI, SI
-	ADDQ       $0x40, R9
-	DECQ       R10
-	TESTQ      $0x0000000f, R10
+	ADDQ       $0x40, R8
+	DECQ       R9
+	TESTQ      $0x0000000f, R9
 	JNZ        words1Within
-	ADDQ       R8, SI
-	ADDQ       $0x00000800, R9
-	TESTQ      R10, R10
+	ADDQ       R11, SI
+	ADDQ       $0x00000800, R8
+	TESTQ      R9, R9
 	JNZ        words1Within
-	MOVQ       next+88(FP), R8
-	MOVQ       (R8), SI
-	MOVQ       8(R8), DI
-	MOVQ       16(R8), R9
-	MOVQ       24(R8), R10
-	ADDQ       $0x20, next+88(FP)
-	MOVQ       DI, R8
-	SHLQ       $0x04, R8
+	MOVQ       next+88(FP), R10
+	MOVQ       (R10), SI
+	MOVQ       8(R10), DI
+	MOVQ       16(R10), R8
+	MOVQ       24(R10), R9
+	MOVQ       32(R10), R10
+	ADDQ       $0x28, next+88(FP)
+	MOVQ       DI, R11
+	SHLQ       $0x04, R11
 
 words1Within:
-	DECQ R13
+	DECQ R14
 	JNZ  words1
 
 words1None:
-	// TILELOADD 1024(R11)(BX*1), TMM6
-	QUAD $0x04001bb44b7bc2c4
+	// TILELOADD 1024(R12)(BX*1), TMM6
+	QUAD $0x04001cb44b7bc2c4
 	WORD $0x0000
 
 	// TDPBF16PS TMM6, TMM4, TMM0
@@ -325,19 +328,19 @@ words1None:
 	// TDPBF16PS TMM6, TMM5, TMM1
 	LONG $0x5c4ae2c4
 	BYTE $0xcd
-	MOVQ each+96(FP), R13
+	MOVQ each+96(FP), R14
 
 words2:
-	TESTQ      R10, R10
+	TESTQ      R9, R9
 	JZ         words2None
-	LEAQ       (SI)(R8*1), R14
+	LEAQ       (SI)(R11*1), R15
 	VMULPS     (SI), Z0, Z4
-	VMULPS     (R14), Z0, Z5
+	VMULPS     (R15), Z0, Z5
 	VPADDD     Z1, Z4, Z7
 	VPADDD     Z1, Z5, Z8
 	VPSRLD     $0x10, Z7, Z6
 	VPBLENDMW  Z8, Z6, K2, Z6
-	VMOVUPS    Z6, (R9)
+	VMOVUPS    Z6, (R8)
 	VPANDD     Z2, Z7, Z7
 	VSUBPS     Z7, Z4, Z4
 	VPANDD     Z2, Z8, Z8
@@ -346,36 +349,37 @@ words2:
 	VPADDD     Z1, Z5, Z8
 	VPSRLD     $0x10, Z7, Z6
 	VPBLENDMW  Z8, Z6, K2, Z6
-	VMOVUPS    Z6, 1024(R9)
+	VMOVUPS    Z6, 1024(R8)
 	VPANDD     Z2, Z7, Z7
 	VSUBPS     Z7, Z4, Z4
 	VPANDD     Z2, Z8, Z8
 	VSUBPS     Z8, Z5, Z5
 	VPSRLD     $0x10, Z4, Z6
 	VPBLENDMW  Z5, Z6, K2, Z6
-	VMOVUPS    Z6, 2048(R9)
-	PREFETCHT0 (SI)(R8*2)
-	PREFETCHT0 (R14)(R8*2)
+	VMOVUPS    Z6, 2048(R8)
+	PREFETCHT1 (SI)(R10*1)
+	PREFETCHT1 (R15)(R10*1)
 	ADDQ       DI, SI
-	ADDQ       $0x40, R9
-	DECQ       R10
-	TESTQ      $0x0000000f, R10
+	ADDQ       $0x40, R8
+	DECQ       R9
+	TESTQ      $0x0000000f, R9
 	JNZ        words2Within
-	ADDQ       R8, SI
-	ADDQ       $0x00000800, R9
-	TESTQ      R10, R10
+	ADDQ       R11, SI
+	ADDQ       $0x00000800, R8
+	TESTQ      R9, R9
 	JNZ        words2Within
-	MOVQ       next+88(FP), R8
-	MOVQ       (R8), SI
-	MOVQ       8(R8), DI
-	MOVQ       16(R8), R9
-	MOVQ       24(R8), R10
-	ADDQ       $0x20, next+88(FP)
-	MOVQ       DI, R8
-	SHLQ       $0x04, R8
+	MOVQ       next+88(FP), R10
+	MOVQ       (R10), SI
+	MOVQ       8(R10), DI
+	MOVQ       16(R10), R8
+	MOVQ       24(R10), R9
+	MOVQ       32(R10), R10
+	ADDQ       $0x28, next+88(FP)
+	MOVQ       DI, R11
+	SHLQ       $0x04, R11
 
 words2Within:
-	DECQ R13
+	DECQ R14
 	JNZ  words2
 
 words2None:
@@ -394,19 +398,19 @@ words2None:
 	// TDPBF16PS TMM6, TMM5, TMM1
 	LONG $0x5c4ae2c4
 	BYTE $0xcd
-	MOVQ each+96(FP), R13
+	MOVQ each+96(FP), R14
 
 words3:
-	TESTQ      R10, R10
+	TESTQ      R9, R9
 	JZ         words3None
-	LEAQ       (SI)(R8*1), R14
+	LEAQ       (SI)(R11*1), R15
 	VMULPS     (SI), Z0, Z4
-	VMULPS     (R14), Z0, Z5
+	VMULPS     (R15), Z0, Z5
 	VPADDD     Z1, Z4, Z7
 	VPADDD     Z1, Z5, Z8
 	VPSRLD     $0x10, Z7, Z6
 	VPBLENDMW  Z8, Z6, K2, Z6
-	VMOVUPS    Z6, (R9)
+	VMOVUPS    Z6, (R8)
 	VPANDD     Z2, Z7, Z7
 	VSUBPS     Z7, Z4, Z4
 	VPANDD     Z2, Z8, Z8
@@ -415,41 +419,42 @@ words3:
 	VPADDD     Z1, Z5, Z8
 	VPSRLD     $0x10, Z7, Z6
 	VPBLENDMW  Z8, Z6, K2, Z6
-	VMOVUPS    Z6, 1024(R9)
+	VMOVUPS    Z6, 1024(R8)
 	VPANDD     Z2, Z7, Z7
 	VSUBPS     Z7, Z4, Z4
 	VPANDD     Z2, Z8, Z8
 	VSUBPS     Z8, Z5, Z5
 	VPSRLD     $0x10, Z4, Z6
 	VPBLENDMW  Z5, Z6, K2, Z6
-	VMOVUPS    Z6, 2048(R9)
-	PREFETCHT0 (SI)(R8*2)
-	PREFETCHT0 (R14)(R8*2)
+	VMOVUPS    Z6, 2048(R8)
+	PREFETCHT1 (SI)(R10*1)
+	PREFETCHT1 (R15)(R10*1)
 	ADDQ       DI, SI
-	ADDQ       $0x40, R9
-	DECQ       R10
-	TESTQ      $0x0000000f, R10
+	ADDQ       $0x40, R8
+	DECQ       R9
+	TESTQ      $0x0000000f, R9
 	JNZ        words3Within
-	ADDQ       R8, SI
-	ADDQ       $0x00000800, R9
-	TESTQ      R10, R10
+	ADDQ       R11, SI
+	ADDQ       $0x00000800, R8
+	TESTQ      R9, R9
 	JNZ        words3Within
-	MOVQ       next+88(FP), R8
-	MOVQ       (R8), SI
-	MOVQ       8(R8), DI
-	MOVQ       16(R8), R9
-	MOVQ       24(R8), R10
-	ADDQ       $0x20, next+88(FP)
-	MOVQ       DI, R8
-	SHLQ       $0x04, R8
+	MOVQ       next+88(FP), R10
+	MOVQ       (R10), SI
+	MOVQ       8(R10), DI
+	MOVQ       16(R10), R8
+	MOVQ       24(R10), R9
+	MOVQ       32(R10), R10
+	ADDQ       $0x28, next+88(FP)
+	MOVQ       DI, R11
+	SHLQ       $0x04, R11
 
 words3Within:
-	DECQ R13
+	DECQ R14
 	JNZ  words3
 
 words3None:
-	// TILELOADD 2048(R11)(BX*1), TMM6
-	QUAD $0x08001bb44b7bc2c4
+	// TILELOADD 2048(R12)(BX*1), TMM6
+	QUAD $0x08001cb44b7bc2c4
 	WORD $0x0000
 
 	// TDPBF16PS TMM6, TMM4, TMM0
@@ -459,19 +464,19 @@ words3None:
 	// TDPBF16PS TMM6, TMM5, TMM1
 	LONG $0x5c4ae2c4
 	BYTE $0xcd
-	MOVQ each+96(FP), R13
+	MOVQ each+96(FP), R14
 
 words4:
-	TESTQ      R10, R10
+	TESTQ      R9, R9
 	JZ         words4None
-	LEAQ       (SI)(R8*1), R14
+	LEAQ       (SI)(R11*1), R15
 	VMULPS     (SI), Z0, Z4
-	VMULPS     (R14), Z0, Z5
+	VMULPS     (R15), Z0, Z5
 	VPADDD     Z1, Z4, Z7
 	VPADDD     Z1, Z5, Z8
 	VPSRLD     $0x10, Z7, Z6
 	VPBLENDMW  Z8, Z6, K2, Z6
-	VMOVUPS    Z6, (R9)
+	VMOVUPS    Z6, (R8)
 	VPANDD     Z2, Z7, Z7
 	VSUBPS     Z7, Z4, Z4
 	VPANDD     Z2, Z8, Z8
@@ -480,41 +485,42 @@ words4:
 	VPADDD     Z1, Z5, Z8
 	VPSRLD     $0x10, Z7, Z6
 	VPBLENDMW  Z8, Z6, K2, Z6
-	VMOVUPS    Z6, 1024(R9)
+	VMOVUPS    Z6, 1024(R8)
 	VPANDD     Z2, Z7, Z7
 	VSUBPS     Z7, Z4, Z4
 	VPANDD     Z2, Z8, Z8
 	VSUBPS     Z8, Z5, Z5
 	VPSRLD     $0x10, Z4, Z6
 	VPBLENDMW  Z5, Z6, K2, Z6
-	VMOVUPS    Z6, 2048(R9)
-	PREFETCHT0 (SI)(R8*2)
-	PREFETCHT0 (R14)(R8*2)
+	VMOVUPS    Z6, 2048(R8)
+	PREFETCHT1 (SI)(R10*1)
+	PREFETCHT1 (R15)(R10*1)
 	ADDQ       DI, SI
-	ADDQ       $0x40, R9
-	DECQ       R10
-	TESTQ      $0x0000000f, R10
+	ADDQ       $0x40, R8
+	DECQ       R9
+	TESTQ      $0x0000000f, R9
 	JNZ        words4Within
-	ADDQ       R8, SI
-	ADDQ       $0x00000800, R9
-	TESTQ      R10, R10
+	ADDQ       R11, SI
+	ADDQ       $0x00000800, R8
+	TESTQ      R9, R9
 	JNZ        words4Within
-	MOVQ       next+88(FP), R8
-	MOVQ       (R8), SI
-	MOVQ       8(R8), DI
-	MOVQ       16(R8), R9
-	MOVQ       24(R8), R10
-	ADDQ       $0x20, next+88(FP)
-	MOVQ       DI, R8
-	SHLQ       $0x04, R8
+	MOVQ       next+88(FP), R10
+	MOVQ       (R10), SI
+	MOVQ       8(R10), DI
+	MOVQ       16(R10), R8
+	MOVQ       24(R10), R9
+	MOVQ       32(R10), R10
+	ADDQ       $0x28, next+88(FP)
+	MOVQ       DI, R11
+	SHLQ       $0x04, R11
 
 words4Within:
-	DECQ R13
+	DECQ R14
 	JNZ  words4
 
 words4None:
-	// TILELOADD (R11)(BX*1), TMM6
-	QUAD $0x00001bb44b7bc2c4
+	// TILELOADD (R12)(BX*1), TMM6
+	QUAD $0x00001cb44b7bc2c4
 	WORD $0x0000
 
 	// TDPBF16PS TMM6, TMM4, TMM0
@@ -524,19 +530,19 @@ words4None:
 	// TDPBF16PS TMM6, TMM5, TMM1
 	LONG $0x5c4ae2c4
 	BYTE $0xcd
-	MOVQ each+96(FP), R13
+	MOVQ each+96(FP), R14
 
 words5:
-	TESTQ      R10, R10
+	TESTQ      R9, R9
 	JZ         words5None
-	LEAQ       (SI)(R8*1), R14
+	LEAQ       (SI)(R11*1), R15
 	VMULPS     (SI), Z0, Z4
-	VMULPS     (R14), Z0, Z5
+	VMULPS     (R15), Z0, Z5
 	VPADDD     Z1, Z4, Z7
 	VPADDD     Z1, Z5, Z8
 	VPSRLD     $0x10, Z7, Z6
 	VPBLENDMW  Z8, Z6, K2, Z6
-	VMOVUPS    Z6, (R9)
+	VMOVUPS    Z6, (R8)
 	VPANDD     Z2, Z7, Z7
 	VSUBPS     Z7, Z4, Z4
 	VPANDD     Z2, Z8, Z8
@@ -545,62 +551,63 @@ words5:
 	VPADDD     Z1, Z5, Z8
 	VPSRLD     $0x10, Z7, Z6
 	VPBLENDMW  Z8, Z6, K2, Z6
-	VMOVUPS    Z6, 1024(R9)
+	VMOVUPS    Z6, 1024(R8)
 	VPANDD     Z2, Z7, Z7
 	VSUBPS     Z7, Z4, Z4
 	VPANDD     Z2, Z8, Z8
 	VSUBPS     Z8, Z5, Z5
 	VPSRLD     $0x10, Z4, Z6
 	VPBLENDMW  Z5, Z6, K2, Z6
-	VMOVUPS    Z6, 2048(R9)
-	PREFETCHT0 (SI)(R8*2)
-	PREFETCHT0 (R14)(R8*2)
+	VMOVUPS    Z6, 2048(R8)
+	PREFETCHT1 (SI)(R10*1)
+	PREFETCHT1 (R15)(R10*1)
 	ADDQ       DI, SI
-	ADDQ       $0x40, R9
-	DECQ       R10
-	TESTQ      $0x0000000f, R10
+	ADDQ       $0x40, R8
+	DECQ       R9
+	TESTQ      $0x0000000f, R9
 	JNZ        words5Within
-	ADDQ       R8, SI
-	ADDQ       $0x00000800, R9
-	TESTQ      R10, R10
+	ADDQ       R11, SI
+	ADDQ       $0x00000800, R8
+	TESTQ      R9, R9
 	JNZ        words5Within
-	MOVQ       next+88(FP), R8
-	MOVQ       (R8), SI
-	MOVQ       8(R8), DI
-	MOVQ       16(R8), R9
-	MOVQ       24(R8), R10
-	ADDQ       $0x20, next+88(FP)
-	MOVQ       DI, R8
-	SHLQ       $0x04, R8
+	MOVQ       next+88(FP), R10
+	MOVQ       (R10), SI
+	MOVQ       8(R10), DI
+	MOVQ       16(R10), R8
+	MOVQ       24(R10), R9
+	MOVQ       32(R10), R10
+	ADDQ       $0x28, next+88(FP)
+	MOVQ       DI, R11
+	SHLQ       $0x04, R11
 
 words5Within:
-	DECQ R13
+	DECQ R14
 	JNZ  words5
 
 words5None:
 	ADDQ $0x00000c00, AX
 	ADDQ $0x00000c00, CX
-	ADDQ $0x00000c00, R11
+	ADDQ $0x00000c00, R12
 	ADDQ $0x00000c00, DX
-	DECQ R12
+	DECQ R13
 	JNZ  step
 	MOVQ CX, AX
 	MOVQ c+48(FP), CX
 	MOVQ cRow+56(FP), DX
-	MOVQ sums+40(FP), R11
+	MOVQ sums+40(FP), R12
 
-	// TILESTORED TMM0, (R11)(BX*1)
-	QUAD $0x00001b844b7ac2c4
+	// TILESTORED TMM0, (R12)(BX*1)
+	QUAD $0x00001c844b7ac2c4
 	WORD $0x0000
 
-	// TILESTORED TMM1, 1024(R11)(BX*1)
-	QUAD $0x04001b8c4b7ac2c4
+	// TILESTORED TMM1, 1024(R12)(BX*1)
+	QUAD $0x04001c8c4b7ac2c4
 	WORD $0x0000
-	XORL R12, R12
-	MOVL $0x00000001, R13
+	XORL R13, R13
+	MOVL $0x00000001, R14
 
 row:
-	VMULPS      (R11), Z3, Z4
+	VMULPS      (R12), Z3, Z4
 	VFPCLASSPSZ $0x99, Z4, K3
 	KTESTW      K3, K3
 	JNZ         bad
@@ -614,16 +621,16 @@ store:
 
 below:
 	ADDQ DX, CX
-	ADDQ $0x40, R11
+	ADDQ $0x40, R12
 	DECQ rows+8(FP)
 	JZ   finished
-	ADDL R13, R13
+	ADDL R14, R14
 	JNZ  row
 
 finished:
 	MOVQ CX, c+48(FP)
 	MOVQ bad+80(FP), CX
-	MOVL R12, (CX)
+	MOVL R13, (CX)
 	ADDQ $0x04, bad+80(FP)
 	DECQ tiles+0(FP)
 	JNZ  tile
@@ -635,7 +642,7 @@ finished:
 	RET
 
 bad:
-	ORL R13, R12
+	ORL R14, R13
 	JMP below
 
 DATA tiles<>+0(SB)/8, $0x0000000000000001
@@ -666,7 +673,7 @@ DATA lanes27800000<>+56(SB)/4, $0x27800000
 DATA lanes27800000<>+60(SB)/4, $0x27800000
 GLOBL lanes27800000<>(SB), RODATA|NOPTR, $64
 
-// func gemmBF16x3AMX_2(tiles int, rows int, a *float32, b *float32, steps int, sums *float32, c *float32, cRow int, cols int, flags int, bad *uint32, next *[12]int, each int)
+// func gemmBF16x3AMX_2(tiles int, rows int, a *float32, b *float32, steps int, sums *float32, c *float32, cRow int, cols int, flags int, bad *uint32, next *[15]int, each int)
 // Requires: AVX, AVX512BW, AVX512DQ, AVX512F, BMI2, MMX+
 TEXT ·gemmBF16x3AMX_2(SB), NOSPLIT, $0-104
 	LEAQ tiles<>+0(SB), AX
@@ -689,11 +696,12 @@ TEXT ·gemmBF16x3AMX_2(SB), NOSPLIT, $0-104
 	MOVQ    next+88(FP), CX
 	MOVQ    (CX), SI
 	MOVQ    8(CX), DI
-	MOVQ    16(CX), R9
-	MOVQ    24(CX), R10
-	ADDQ    $0x20, next+88(FP)
-	MOVQ    DI, R8
-	SHLQ    $0x04, R8
+	MOVQ    16(CX), R8
+	MOVQ    24(CX), R9
+	MOVQ    32(CX), R10
+	ADDQ    $0x28, next+88(FP)
+	MOVQ    DI, R11
+	SHLQ    $0x04, R11
 	VMOVUPS lanes27800000<>+0(SB), Z3
 
 tile:
@@ -715,27 +723,27 @@ tile:
 	MOVQ   steps+32(FP), CX
 	IMUL3Q $0x00000c00, CX, DX
 	LEAQ   (AX)(DX*1), CX
-	MOVQ   b+24(FP), R11
-	LEAQ   (R11)(DX*1), DX
-	MOVQ   c+48(FP), R12
-	MOVQ   cRow+56(FP), R13
-	MOVQ   $0x00000020, R14
+	MOVQ   b+24(FP), R12
+	LEAQ   (R12)(DX*1), DX
+	MOVQ   c+48(FP), R13
+	MOVQ   cRow+56(FP), R14
+	MOVQ   $0x00000020, R15
 
 ahead:
-	PREFETCHT0 (R12)
-	PREFETCHT0 64(R12)
-	ADDQ       R13, R12
-	DECQ       R14
+	PREFETCHT0 (R13)
+	PREFETCHT0 64(R13)
+	ADDQ       R14, R13
+	DECQ       R15
 	JNZ        ahead
-	MOVQ       steps+32(FP), R12
+	MOVQ       steps+32(FP), R13
 
 step:
 	// TILELOADD 2048(AX)(BX*1), TMM4
 	QUAD $0x080018a44b7be2c4
 	WORD $0x0000
 
-	// TILELOADD (R11)(BX*1), TMM6
-	QUAD $0x00001bb44b7bc2c4
+	// TILELOADD (R12)(BX*1), TMM6
+	QUAD $0x00001cb44b7bc2c4
 	WORD $0x0000
 
 	// TDPBF16PS TMM6, TMM4, TMM0
@@ -761,19 +769,19 @@ step:
 	// TDPBF16PS TMM7, TMM5, TMM3
 	LONG $0x5c42e2c4
 	BYTE $0xdd
-	MOVQ each+96(FP), R13
+	MOVQ each+96(FP), R14
 
 words0:
-	TESTQ      R10, R10
+	TESTQ      R9, R9
 	JZ         words0None
-	LEAQ       (SI)(R8*1), R14
+	LEAQ       (SI)(R11*1), R15
 	VMULPS     (SI), Z0, Z4
-	VMULPS     (R14), Z0, Z5
+	VMULPS     (R15), Z0, Z5
 	VPADDD     Z1, Z4, Z7
 	VPADDD     Z1, Z5, Z8
 	VPSRLD     $0x10, Z7, Z6
 	VPBLENDMW  Z8, Z6, K2, Z6
-	VMOVUPS    Z6, (R9)
+	VMOVUPS    Z6, (R8)
 	VPANDD     Z2, Z7, Z7
 	VSUBPS     Z7, Z4, Z4
 	VPANDD     Z2, Z8, Z8
@@ -782,36 +790,37 @@ words0:
 	VPADDD     Z1, Z5, Z8
 	VPSRLD     $0x10, Z7, Z6
 	VPBLENDMW  Z8, Z6, K2, Z6
-	VMOVUPS    Z6, 1024(R9)
+	VMOVUPS    Z6, 1024(R8)
 	VPANDD     Z2, Z7, Z7
 	VSUBPS     Z7, Z4, Z4
 	VPANDD     Z2, Z8, Z8
 	VSUBPS     Z8, Z5, Z5
 	VPSRLD     $0x10, Z4, Z6
 	VPBLENDMW  Z5, Z6, K2, Z6
-	VMOVUPS    Z6, 2048(R9)
-	PREFETCHT0 (SI)(R8*2)
-	PREFETCHT0 (R14)(R8*2)
+	VMOVUPS    Z6, 2048(R8)
+	PREFETCHT1 (SI)(R10*1)
+	PREFETCHT1 (R15)(R10*1)
 	ADDQ       DI, SI
-	ADDQ       $0x40, R9
-	DECQ       R10
-	TESTQ      $0x0000000f, R10
+	ADDQ       $0x40, R8
+	DECQ       R9
+	TESTQ      $0x0000000f, R9
 	JNZ        words0Within
-	ADDQ       R8, SI
-	ADDQ       $0x00000800, R9
-	TESTQ      R10, R10
+	ADDQ       R11, SI
+	ADDQ       $0x00000800, R8
+	TESTQ      R9, R9
 	JNZ        words0Within
-	MOVQ       next+88(FP), R8
-	MOVQ       (R8), SI
-	MOVQ       8(R8), DI
-	MOVQ       16(R8), R9
-	MOVQ       24(R8), R10
-	ADDQ       $0x20, next+88(FP)
-	MOVQ       DI, R8
-	SHLQ       $0x04, R8
+	MOVQ       next+88(FP), R10
+	MOVQ       (R10), SI
+	MOVQ       8(R10), DI
+	MOVQ       16(R10), R8
+	MOVQ       24(R10), R9
+	MOVQ       32(R10), R10
+	ADDQ       $0x28, next+88(FP)
+	MOVQ       DI, R11
+	SHLQ       $0x04, R11
 
 words0Within:
-	DECQ R13
+	DECQ R14
 	JNZ  words0
 
 words0None:
@@ -838,19 +847,19 @@ words0None:
 	// TDPBF16PS TMM7, TMM5, TMM3
 	LONG $0x5c42e2c4
 	BYTE $0xdd
-	MOVQ each+96(FP), R13
+	MOVQ each+96(FP), R14
 
 words1:
-	TESTQ      R10, R10
+	TESTQ      R9, R9
 	JZ         words1None
-	LEAQ       (SI)(R8*1), R14
+	LEAQ       (SI)(R11*1), R15
 	VMULPS     (SI), Z0, Z4
-	VMULPS     (R14), Z0, Z5
+	VMULPS     (R15), Z0, Z5
 	VPADDD     Z1, Z4, Z7
 	VPADDD     Z1, Z5, Z8
 	VPSRLD     $0x10, Z7, Z6
 	VPBLENDMW  Z8, Z6, K2, Z6
-	VMOVUPS    Z6, (R9)
+	VMOVUPS    Z6, (R8)
 	VPANDD     Z2, Z7, Z7
 	VSUBPS     Z7, Z4, Z4
 	VPANDD     Z2, Z8, Z8
@@ -859,41 +868,42 @@ words1:
 	VPADDD     Z1, Z5, Z8
 	VPSRLD     $0x10, Z7, Z6
 	VPBLENDMW  Z8, Z6, K2, Z6
-	VMOVUPS    Z6, 1024(R9)
+	VMOVUPS    Z6, 1024(R8)
 	VPANDD     Z2, Z7, Z7
 	VSUBPS     Z7, Z4, Z4
 	VPANDD     Z2, Z8, Z8
 	VSUBPS     Z8, Z5, Z5
 	VPSRLD     $0x10, Z4, Z6
 	VPBLENDMW  Z5, Z6, K2, Z6
-	VMOVUPS    Z6, 2048(R9)
-	PREFETCHT0 (SI)(R8*2)
-	PREFETCHT0 (R14)(R8*2)
+	VMOVUPS    Z6, 2048(R8)
+	PREFETCHT1 (SI)(R10*1)
+	PREFETCHT1 (R15)(R10*1)
 	ADDQ       DI, SI
-	ADDQ       $0x40, R9
-	DECQ       R10
-	TESTQ      $0x0000000f, R10
+	ADDQ       $0x40, R8
+	DECQ       R9
+	TESTQ      $0x0000000f, R9
 	JNZ        words1Within
-	ADDQ       R8, SI
-	ADDQ       $0x00000800, R9
-	TESTQ      R10, R10
+	ADDQ       R11, SI
+	ADDQ       $0x00000800, R8
+	TESTQ      R9, R9
 	JNZ        words1Within
-	MOVQ       next+88(FP), R8
-	MOVQ       (R8), SI
-	MOVQ       8(R8), DI
-	MOVQ       16(R8), R9
-	MOVQ       24(R8), R10
-	ADDQ       $0x20, next+88(FP)
-	MOVQ       DI, R8
-	SHLQ       $0x04, R8
+	MOVQ       next+88(FP), R10
+	MOVQ       (R10), SI
+	MOVQ       8(R10), DI
+	MOVQ       16(R10), R8
+	MOVQ       24(R10), R9
+	MOVQ       32(R10), R10
+	ADDQ       $0x28, next+88(FP)
+	MOVQ       DI, R11
+	SHLQ       $0x04, R11
 
 words1Within:
-	DECQ R13
+	DECQ R14
 	JNZ  words1
 
 words1None:
-	// TILELOADD 1024(R11)(BX*1), TMM6
-	QUAD $0x04001bb44b7bc2c4
+	// TILELOADD 1024(R12)(BX*1), TMM6
+	QUAD $0x04001cb44b7bc2c4
 	WORD $0x0000
 
 	// TDPBF16PS TMM6, TMM4, TMM0
@@ -915,19 +925,19 @@ words1None:
 	// TDPBF16PS TMM7, TMM5, TMM3
 	LONG $0x5c42e2c4
 	BYTE $0xdd
-	MOVQ each+96(FP), R13
+	MOVQ each+96(FP), R14
 
 words2:
-	TESTQ      R10, R10
+	TESTQ      R9, R9
 	JZ         words2None
-	LEAQ       (SI)(R8*1), R14
+	LEAQ       (SI)(R11*1), R15
 	VMULPS     (SI), Z0, Z4
-	VMULPS     (R14), Z0, Z5
+	VMULPS     (R15), Z0, Z5
 	VPADDD     Z1, Z4, Z7
 	VPADDD     Z1, Z5, Z8
 	VPSRLD     $0x10, Z7, Z6
 	VPBLENDMW  Z8, Z6, K2, Z6
-	VMOVUPS    Z6, (R9)
+	VMOVUPS    Z6, (R8)
 	VPANDD     Z2, Z7, Z7
 	VSUBPS     Z7, Z4, Z4
 	VPANDD     Z2, Z8, Z8
@@ -936,36 +946,37 @@ words2:
 	VPADDD     Z1, Z5, Z8
 	VPSRLD     $0x10, Z7, Z6
 	VPBLENDMW  Z8, Z6, K2, Z6
-	VMOVUPS    Z6, 1024(R9)
+	VMOVUPS    Z6, 1024(R8)
 	VPANDD     Z2, Z7, Z7
 	VSUBPS     Z7, Z4, Z4
 	VPANDD     Z2, Z8, Z8
 	VSUBPS     Z8, Z5, Z5
 	VPSRLD     $0x10, Z4, Z6
 	VPBLENDMW  Z5, Z6, K2, Z6
-	VMOVUPS    Z6, 2048(R9)
-	PREFETCHT0 (SI)(R8*2)
-	PREFETCHT0 (R14)(R8*2)
+	VMOVUPS    Z6, 2048(R8)
+	PREFETCHT1 (SI)(R10*1)
+	PREFETCHT1 (R15)(R10*1)
 	ADDQ       DI, SI
-	ADDQ       $0x40, R9
-	DECQ       R10
-	TESTQ      $0x0000000f, R10
+	ADDQ       $0x40, R8
+	DECQ       R9
+	TESTQ      $0x0000000f, R9
 	JNZ        words2Within
-	ADDQ       R8, SI
-	ADDQ       $0x00000800, R9
-	TESTQ      R10, R10
+	ADDQ       R11, SI
+	ADDQ       $0x00000800, R8
+	TESTQ      R9, R9
 	JNZ        words2Within
-	MOVQ       next+88(FP), R8
-	MOVQ       (R8), SI
-	MOVQ       8(R8), DI
-	MOVQ       16(R8), R9
-	MOVQ       24(R8), R10
-	ADDQ       $0x20, next+88(FP)
-	MOVQ       DI, R8
-	SHLQ       $0x04, R8
+	MOVQ       next+88(FP), R10
+	MOVQ       (R10), SI
+	MOVQ       8(R10), DI
+	MOVQ       16(R10), R8
+	MOVQ       24(R10), R9
+	MOVQ       32(R10), R10
+	ADDQ       $0x28, next+88(FP)
+	MOVQ       DI, R11
+	SHLQ       $0x04, R11
 
 words2Within:
-	DECQ R13
+	DECQ R14
 	JNZ  words2
 
 words2None:
@@ -992,19 +1003,19 @@ words2None:
 	// TDPBF16PS TMM7, TMM5, TMM3
 	LONG $0x5c42e2c4
 	BYTE $0xdd
-	MOVQ each+96(FP), R13
+	MOVQ each+96(FP), R14
 
 words3:
-	TESTQ      R10, R10
+	TESTQ      R9, R9
 	JZ         words3None
-	LEAQ       (SI)(R8*1), R14
+	LEAQ       (SI)(R11*1), R15
 	VMULPS     (SI), Z0, Z4
-	VMULPS     (R14), Z0, Z5
+	VMULPS     (R15), Z0, Z5
 	VPADDD     Z1, Z4, Z7
 	VPADDD     Z1, Z5, Z8
 	VPSRLD     $0x10, Z7, Z6
 	VPBLENDMW  Z8, Z6, K2, Z6
-	VMOVUPS    Z6, (R9)
+	VMOVUPS    Z6, (R8)
 	VPANDD     Z2, Z7, Z7
 	VSUBPS     Z7, Z4, Z4
 	VPANDD     Z2, Z8, Z8
@@ -1013,41 +1024,42 @@ words3:
 	VPADDD     Z1, Z5, Z8
 	VPSRLD     $0x10, Z7, Z6
 	VPBLENDMW  Z8, Z6, K2, Z6
-	VMOVUPS    Z6, 1024(R9)
+	VMOVUPS    Z6, 1024(R8)
 	VPANDD     Z2, Z7, Z7
 	VSUBPS     Z7, Z4, Z4
 	VPANDD     Z2, Z8, Z8
 	VSUBPS     Z8, Z5, Z5
 	VPSRLD     $0x10, Z4, Z6
 	VPBLENDMW  Z5, Z6, K2, Z6
-	VMOVUPS    Z6, 2048(R9)
-	PREFETCHT0 (SI)(R8*2)
-	PREFETCHT0 (R14)(R8*2)
+	VMOVUPS    Z6, 2048(R8)
+	PREFETCHT1 (SI)(R10*1)
+	PREFETCHT1 (R15)(R10*1)
 	ADDQ       DI, SI
-	ADDQ       $0x40, R9
-	DECQ       R10
-	TESTQ      $0x0000000f, R10
+	ADDQ       $0x40, R8
+	DECQ       R9
+	TESTQ      $0x0000000f, R9
 	JNZ        words3Within
-	ADDQ       R8, SI
-	ADDQ       $0x00000800, R9
-	TESTQ      R10, R10
+	ADDQ       R11, SI
+	ADDQ       $0x00000800, R8
+	TESTQ      R9, R9
 	JNZ        words3Within
-	MOVQ       next+88(FP), R8
-	MOVQ       (R8), SI
-	MOVQ       8(R8), DI
-	MOVQ       16(R8), R9
-	MOVQ       24(R8), R10
-	ADDQ       $0x20, next+88(FP)
-	MOVQ       DI, R8
-	SHLQ       $0x04, R8
+	MOVQ       next+88(FP), R10
+	MOVQ       (R10), SI
+	MOVQ       8(R10), DI
+	MOVQ       16(R10), R8
+	MOVQ       24(R10), R9
+	MOVQ       32(R10), R10
+	ADDQ       $0x28, next+88(FP)
+	MOVQ       DI, R11
+	SHLQ       $0x04, R11
 
 words3Within:
-	DECQ R13
+	DECQ R14
 	JNZ  words3
 
 words3None:
-	// TILELOADD 2048(R11)(BX*1), TMM6
-	QUAD $0x08001bb44b7bc2c4
+	// TILELOADD 2048(R12)(BX*1), TMM6
+	QUAD $0x08001cb44b7bc2c4
 	WORD $0x0000
 
 	// TDPBF16PS TMM6, TMM4, TMM0
@@ -1069,19 +1081,19 @@ words3None:
 	// TDPBF16PS TMM7, TMM5, TMM3
 	LONG $0x5c42e2c4
 	BYTE $0xdd
-	MOVQ each+96(FP), R13
+	MOVQ each+96(FP), R14
 
 words4:
-	TESTQ      R10, R10
+	TESTQ      R9, R9
 	JZ         words4None
-	LEAQ       (SI)(R8*1), R14
+	LEAQ       (SI)(R11*1), R15
 	VMULPS     (SI), Z0, Z4
-	VMULPS     (R14), Z0, Z5
+	VMULPS     (R15), Z0, Z5
 	VPADDD     Z1, Z4, Z7
 	VPADDD     Z1, Z5, Z8
 	VPSRLD     $0x10, Z7, Z6
 	VPBLENDMW  Z8, Z6, K2, Z6
-	VMOVUPS    Z6, (R9)
+	VMOVUPS    Z6, (R8)
 	VPANDD     Z2, Z7, Z7
 	VSUBPS     Z7, Z4, Z4
 	VPANDD     Z2, Z8, Z8
@@ -1090,41 +1102,42 @@ words4:
 	VPADDD     Z1, Z5, Z8
 	VPSRLD     $0x10, Z7, Z6
 	VPBLENDMW  Z8, Z6, K2, Z6
-	VMOVUPS    Z6, 1024(R9)
+	VMOVUPS    Z6, 1024(R8)
 	VPANDD     Z2, Z7, Z7
 	VSUBPS     Z7, Z4, Z4
 	VPANDD     Z2, Z8, Z8
 	VSUBPS     Z8, Z5, Z5
 	VPSRLD     $0x10, Z4, Z6
 	VPBLENDMW  Z5, Z6, K2, Z6
-	VMOVUPS    Z6, 2048(R9)
-	PREFETCHT0 (SI)(R8*2)
-	PREFETCHT0 (R14)(R8*2)
+	VMOVUPS    Z6, 2048(R8)
+	PREFETCHT1 (SI)(R10*1)
+	PREFETCHT1 (R15)(R10*1)
 	ADDQ       DI, SI
-	ADDQ       $0x40, R9
-	DECQ       R10
-	TESTQ      $0x0000000f, R10
+	ADDQ       $0x40, R8
+	DECQ       R9
+	TESTQ      $0x0000000f, R9
 	JNZ        words4Within
-	ADDQ       R8, SI
-	ADDQ       $0x00000800, R9
-	TESTQ      R10, R10
+	ADDQ       R11, SI
+	ADDQ       $0x00000800, R8
+	TESTQ      R9, R9
 	JNZ        words4Within
-	MOVQ       next+88(FP), R8
-	MOVQ       (R8), SI
-	MOVQ       8(R8), DI
-	MOVQ       16(R8), R9
-	MOVQ       24(R8), R10
-	ADDQ       $0x20, next+88(FP)
-	MOVQ       DI, R8
-	SHLQ       $0x04, R8
+	MOVQ       next+88(FP), R10
+	MOVQ       (R10), SI
+	MOVQ       8(R10), DI
+	MOVQ       16(R10), R8
+	MOVQ       24(R10), R9
+	MOVQ       32(R10), R10
+	ADDQ       $0x28, next+88(FP)
+	MOVQ       DI, R11
+	SHLQ       $0x04, R11
 
 words4Within:
-	DECQ R13
+	DECQ R14
 	JNZ  words4
 
 words4None:
-	// TILELOADD (R11)(BX*1), TMM6
-	QUAD $0x00001bb44b7bc2c4
+	// TILELOADD (R12)(BX*1), TMM6
+	QUAD $0x00001cb44b7bc2c4
 	WORD $0x0000
 
 	// TDPBF16PS TMM6, TMM4, TMM0
@@ -1146,19 +1159,19 @@ words4None:
 	// TDPBF16PS TMM7, TMM5, TMM3
 	LONG $0x5c42e2c4
 	BYTE $0xdd
-	MOVQ each+96(FP), R13
+	MOVQ each+96(FP), R14
 
 words5:
-	TESTQ      R10, R10
+	TESTQ      R9, R9
 	JZ         words5None
-	LEAQ       (SI)(R8*1), R14
+	LEAQ       (SI)(R11*1), R15
 	VMULPS     (SI), Z0, Z4
-	VMULPS     (R14), Z0, Z5
+	VMULPS     (R15), Z0, Z5
 	VPADDD     Z1, Z4, Z7
 	VPADDD     Z1, Z5, Z8
 	VPSRLD     $0x10, Z7, Z6
 	VPBLENDMW  Z8, Z6, K2, Z6
-	VMOVUPS    Z6, (R9)
+	VMOVUPS    Z6, (R8)
 	VPANDD     Z2, Z7, Z7
 	VSUBPS     Z7, Z4, Z4
 	VPANDD     Z2, Z8, Z8
@@ -1167,72 +1180,73 @@ words5:
 	VPADDD     Z1, Z5, Z8
 	VPSRLD     $0x10, Z7, Z6
 	VPBLENDMW  Z8, Z6, K2, Z6
-	VMOVUPS    Z6, 1024(R9)
+	VMOVUPS    Z6, 1024(R8)
 	VPANDD     Z2, Z7, Z7
 	VSUBPS     Z7, Z4, Z4
 	VPANDD     Z2, Z8, Z8
 	VSUBPS     Z8, Z5, Z5
 	VPSRLD     $0x10, Z4, Z6
 	VPBLENDMW  Z5, Z6, K2, Z6
-	VMOVUPS    Z6, 2048(R9)
-	PREFETCHT0 (SI)(R8*2)
-	PREFETCHT0 (R14)(R8*2)
+	VMOVUPS    Z6, 2048(R8)
+	PREFETCHT1 (SI)(R10*1)
+	PREFETCHT1 (R15)(R10*1)
 	ADDQ       DI, SI
-	ADDQ       $0x40, R9
-	DECQ       R10
-	TESTQ      $0x0000000f, R10
+	ADDQ       $0x40, R8
+	DECQ       R9
+	TESTQ      $0x0000000f, R9
 	JNZ        words5Within
-	ADDQ       R8, SI
-	ADDQ       $0x00000800, R9
-	TESTQ      R10, R10
+	ADDQ       R11, SI
+	ADDQ       $0x00000800, R8
+	TESTQ      R9, R9
 	JNZ        words5Within
-	MOVQ       next+88(FP), R8
-	MOVQ       (R8), SI
-	MOVQ       8(R8), DI
-	MOVQ       16(R8), R9
-	MOVQ       24(R8), R10
-	ADDQ       $0x20, next+88(FP)
-	MOVQ       DI, R8
-	SHLQ       $0x04, R8
+	MOVQ       next+88(FP), R10
+	MOVQ       (R10), SI
+	MOVQ       8(R10), DI
+	MOVQ       16(R10), R8
+	MOVQ       24(R10), R9
+	MOVQ       32(R10), R10
+	ADDQ       $0x28, next+88(FP)
+	MOVQ       DI, R11
+	SHLQ       $0x04, R11
 
 words5Within:
-	DECQ R13
+	DECQ R14
 	JNZ  words5
 
 words5None:
 	ADDQ $0x00000c00, AX
 	ADDQ $0x00000c00, CX
-	ADDQ $0x00000c00, R11
+	ADDQ $0x00000c00, R12
 	ADDQ $0x00000c00, DX
-	DECQ R12
+	DECQ R13
 	JNZ  step
 	MOVQ CX, AX
 	MOVQ c+48(FP), CX
 	MOVQ cRow+56(FP), DX
-	MOVQ sums+40(FP), R11
+	MOVQ sums+40(FP), R12
 
-	// TILESTORED TMM0, (R11)(BX*1)
-	QUAD $0x00001b844b7ac2c4
+	// TILESTORED TMM0, (R12)(BX*1)
+	QUAD $0x00001c844b7ac2c4
 	WORD $0x0000
 
-	// TILESTORED TMM1, 2048(R11)(BX*1)
-	QUAD $0x08001b8c4b7ac2c4
+	// TILESTORED TMM1, 2048(R12)(BX*1)
+	QUAD $0x08001c8c4b7ac2c4
 	WORD $0x0000
 
-	// TILESTORED TMM2, 1024(R11)(BX*1)
-	QUAD $0x04001b944b7ac2c4
+	// TILESTORED TMM2, 1024(R12)(BX*1)
+	QUAD $0x04001c944b7ac2c4
 	WORD $0x0000
 
-	// TILESTORED TMM3, 3072(R11)(BX*1)
-	QUAD $0x0c001b9c4b7ac2c4
+	// TILESTORED TMM3, 3072(R12)(BX*1)
+	QUAD $0x0c001c9c4b7ac2c4
 	WORD $0x0000
-	XORL R12, R12
-	MOVL $0x00000001, R13
+	XORL R13, R13
+	MOVL $0x00000001, R14
 
 row:
-	VMULPS      (R11), Z3, Z4
+	VMULPS      (R12), Z3, Z4
 	VFPCLASSPSZ $0x99, Z4, K3
-	VMULPS      2048(R11), Z3, Z5
+	VMULPS      2048(R12), Z3, Z5
 	VFPCLASSPSZ $0x99, Z5, K4
 	KORW        K4, K3, K3
 	KTESTW      K3, K3
@@ -1250,16 +1264,16 @@ store:
 
 below:
 	ADDQ DX, CX
-	ADDQ $0x40, R11
+	ADDQ $0x40, R12
 	DECQ rows+8(FP)
 	JZ   finished
-	ADDL R13, R13
+	ADDL R14, R14
 	JNZ  row
 
 finished:
 	MOVQ CX, c+48(FP)
 	MOVQ bad+80(FP), CX
-	MOVL R12, (CX)
+	MOVL R13, (CX)
 	ADDQ $0x04, bad+80(FP)
 	DECQ tiles+0(FP)
 	JNZ  tile
@@ -1271,5 +1285,5 @@ finished:
 	RET
 
 bad:
-	ORL R13, R12
+	ORL R14, R13
 	JMP below
