@@ -141,7 +141,7 @@ func (g *GemmBF16x3) Run(part int, args *GemmArgs, scratch []byte) {
 		p.b[i] = take(x3ColTiles * g.tileWords())
 	}
 	p.rowLo, p.rowHi, p.first, p.end = g.tiles.part(part)
-	at := x3Place{0, p.first}
+	at := x3Group{0, p.first}
 	p.splitColumns(at, nil)
 	for following := true; following; {
 		if at.group == p.first {
@@ -149,7 +149,7 @@ func (g *GemmBF16x3) Run(part int, args *GemmArgs, scratch []byte) {
 		}
 		p.b[0], p.b[1] = p.b[1], p.b[0]
 		var next x3Next
-		var then x3Place
+		var then x3Group
 		if then, following = p.after(at); following {
 			p.splitColumns(then, &next)
 		}
@@ -158,22 +158,22 @@ func (g *GemmBF16x3) Run(part int, args *GemmArgs, scratch []byte) {
 	}
 }
 
-// x3Place is two tiles of columns in a block of K.
-type x3Place struct{ kLo, group int }
+// x3Group is two tiles of columns in a block of K.
+type x3Group struct{ kLo, group int }
 
-// after is the place that is computed after another, if there is one.
-func (p *x3Part) after(at x3Place) (next x3Place, ok bool) {
+// after is the group that is computed after another, if there is one.
+func (p *x3Part) after(at x3Group) (next x3Group, ok bool) {
 	if at.group+1 < p.end {
-		return x3Place{at.kLo, at.group + 1}, true
+		return x3Group{at.kLo, at.group + 1}, true
 	}
 	kLo := at.kLo + p.tiles.kBlock
-	return x3Place{kLo, p.first}, kLo < p.K
+	return x3Group{kLo, p.first}, kLo < p.K
 }
 
 // depth is the number of floats along K, and steps that of steps, of which the last may not be whole.
-func (p *x3Part) depth(at x3Place) int { return min(p.tiles.kBlock, p.K-at.kLo) }
+func (p *x3Part) depth(at x3Group) int { return min(p.tiles.kBlock, p.K-at.kLo) }
 
-func (p *x3Part) steps(at x3Place) int { return ceilDiv(p.depth(at), x3Step) }
+func (p *x3Part) steps(at x3Group) int { return ceilDiv(p.depth(at), x3Step) }
 
 // x3Part is one part of a product.
 type x3Part struct {
@@ -188,7 +188,7 @@ type x3Part struct {
 	few  []float32    // for what is not a whole step
 }
 
-func (p *x3Part) splitRows(at x3Place) {
+func (p *x3Part) splitRows(at x3Group) {
 	steps, args := p.steps(at), p.args
 	whole := p.depth(at) / x3Step
 	if args.ACol != 1 {
@@ -202,14 +202,15 @@ func (p *x3Part) splitRows(at x3Place) {
 		for step := whole; step < steps; step++ {
 			k := at.kLo + step*x3Step
 			clear(p.few)
-			p.set.copy2D(p.few, x3Step, 1, args.A[row*args.ARow+k*args.ACol:], args.ARow, args.ACol, rows, min(x3Step, at.kLo+p.depth(at)-k))
+			depth := min(x3Step, at.kLo+p.depth(at)-k)
+			p.set.copy2D(p.few, x3Step, 1, args.A[row*args.ARow+k*args.ACol:], args.ARow, args.ACol, rows, depth)
 			p.set.bf16x3.split(pointerAt(dst, step*x3Block), pointer(p.few), x3Step, x3Side, 0, rows, 1)
 		}
 	}
 }
 
 // column is where a tile of columns of B begins in its block of K, and the distance of its rows.
-func (p *x3Part) column(at x3Place, i int) (b *float32, row int) {
+func (p *x3Part) column(at x3Group, i int) (b *float32, row int) {
 	tile, col := p.blocking.tile, at.group*x3Tile.cols()+i*x3Side
 	panel := col / tile.cols()
 	_, row = tile.panelCols(panel, p.N)
@@ -217,10 +218,10 @@ func (p *x3Part) column(at x3Place, i int) (b *float32, row int) {
 }
 
 // columns is the number of columns.
-func (p *x3Part) columns(at x3Place) int { return min(x3Tile.cols(), p.N-at.group*x3Tile.cols()) }
+func (p *x3Part) columns(at x3Group) int { return min(x3Tile.cols(), p.N-at.group*x3Tile.cols()) }
 
 // splitColumns splits columns, or leaves the whole steps to what takes next.
-func (p *x3Part) splitColumns(at x3Place, next *x3Next) {
+func (p *x3Part) splitColumns(at x3Group, next *x3Next) {
 	whole, rest := p.depth(at)/x3Step, p.depth(at)%x3Step
 	then, following := p.after(at)
 	for i := range ceilDiv(p.columns(at), x3Side) {
@@ -246,7 +247,7 @@ func (p *x3Part) splitColumns(at x3Place, next *x3Next) {
 }
 
 // multiply computes all rows of some columns.
-func (p *x3Part) multiply(at x3Place, next *x3Next) {
+func (p *x3Part) multiply(at x3Group, next *x3Next) {
 	args, steps := p.args, p.steps(at)
 	col, cols := at.group*x3Tile.cols(), p.columns(at)
 	tiles := ceilDiv(cols, x3Side)
@@ -272,12 +273,12 @@ func (p *x3Part) multiply(at x3Place, next *x3Next) {
 }
 
 // again multiplies a row by floats, to whose block of K a sum belongs that was not finite: an operand is not finite or huge.
-func (p *x3Part) again(at x3Place, row int) {
+func (p *x3Part) again(at x3Group, row int) {
 	args := *p.args
 	args.A = args.A[at.kLo*args.ACol:]
 	col, cols := at.group*x3Tile.cols(), p.columns(at)
 	for i := range ceilDiv(cols, x3Side) {
-		b, bRow := p.column(x3Place{0, at.group}, i)
+		b, bRow := p.column(x3Group{0, at.group}, i)
 		p.set.gemmPanel(p.blocking.tile, noescape(&args), gemmPanel{rowLo: row, rowHi: row + 1, col: col + i*x3Side,
 			cols: min(x3Side, cols-i*x3Side), k: p.K + 1, from: at.kLo, kBlock: p.depth(at), alone: true, // as if more of K followed
 			b: b, bRow: bRow})
