@@ -115,7 +115,7 @@ var products = [numFormats]struct {
 	scratch func(d *processor, n *ir.Node) []int64
 	bind    bindFunc
 }{
-	formatF32:  {scratch: func(*processor, *ir.Node) []int64 { return nil }, bind: bindF32},
+	formatF32:  {scratch: scratchF32, bind: bindF32},
 	formatBF16: {scratch: scratchBF16, bind: bindBF16},
 	formatS8:   {scratch: scratchS8, bind: bindS8},
 }

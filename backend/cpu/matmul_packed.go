@@ -33,16 +33,31 @@ func (e *epilogue) resolve(m *machine, a *kernel.GemmArgs) {
 	a.C, a.Bias, a.Residual = e.y.f32(m), e.bias.f32(m), e.residual.f32(m)
 }
 
-func bindF32(b *binder, n *ir.Node, in, out []operand) (step, error) {
+func (d *processor) productF32(n *ir.Node) *kernel.GemmBF16x3 {
 	rows, cols, k := packedSizes(n)
-	g := b.d.set.NewGemm(rows, cols, k)
-	e := epilogueOf(n, in, out)
+	return d.set.NewGemmBF16x3(rows, cols, k, d.Threads())
+}
+
+func scratchF32(d *processor, n *ir.Node) []int64 {
+	if !d.set.HasBF16x3() {
+		return nil
+	}
+	return []int64{int64(d.Threads() * align(d.productF32(n).ScratchBytes()))} // of 0 bytes at few rows: plans of all sizes are alike
+}
+
+func bindF32(b *binder, n *ir.Node, in, out []operand) (step, error) {
+	g := b.d.productF32(n)
+	e, each := epilogueOf(n, in, out), align(g.ScratchBytes())
+	var scratch operand
+	if b.d.set.HasBF16x3() {
+		scratch = b.scratchBytes(0)
+	}
 	e.args.ARow, e.args.ACol = rowStride(e.x), e.x.strides[len(e.x.strides)-1]
-	return step{parts: g.Parts(), run: func(m *machine, part, _ int) {
+	return step{parts: g.Parts(), run: func(m *machine, part, worker int) {
 		a := e.args
 		e.resolve(m, &a)
 		a.A, a.B = e.x.f32(m), e.w.f32(m)
-		g.Run(part, &a)
+		g.Run(part, &a, scratch.bytes(m)[worker*each:][:each])
 	}}, nil
 }
 

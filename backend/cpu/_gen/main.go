@@ -38,6 +38,7 @@ var units = []struct {
 	{"gemm_bf16_avx512", func(g *gen) { gemmWidenedBF16(avx512(g)) }},
 	{"gemm_bf16", func(g *gen) { gemmBF16(avx512(g)) }},
 	{"gemm_amx", func(g *gen) { gemmAMX(avx512(g)) }},
+	{"gemm_bf16x3", func(g *gen) { gemmBF16x3(avx512(g)) }},
 	{"elementwise_avx2", func(g *gen) { elementwise(avx2(g)) }},
 	{"elementwise_avx512", func(g *gen) { elementwise(avx512(g)) }},
 	{"convert_avx2", func(g *gen) { convertKernels(avx2(g)) }},

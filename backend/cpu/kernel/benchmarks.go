@@ -112,9 +112,10 @@ func written[T byte | uint16](n int, x T) []T {
 
 func benchGemm(m, n, k int) func(s *Set) (func(), float64) {
 	return func(s *Set) (func(), float64) {
-		pack, plan := s.NewPackB(k, n), s.NewGemm(m, n, k)
+		pack, plan := s.NewPackB(k, n), s.NewGemmBF16x3(m, n, k, 1)
 		args := &GemmArgs{A: ramp(m * k), ARow: k, ACol: 1, B: ramp(pack.Len()), C: make([]float32, m*n), CRow: n, Alpha: 1, Bias: ramp(n)}
-		return eachPart(plan.Parts(), func(part int) { plan.Run(part, args) }), 2 * float64(m*n*k)
+		scratch := make([]byte, plan.ScratchBytes())
+		return eachPart(plan.Parts(), func(part int) { plan.Run(part, args, scratch) }), 2 * float64(m*n*k)
 	}
 }
 

@@ -115,6 +115,7 @@ type gemmPanel struct {
 	next         uintptr      // where what is read after the panel begins, or 0
 	call, calls  int          // of the calls that use the same block, and share bringing in what follows; of one, 0
 	stored       *storedPanel // in place of b: a panel to be decoded
+	summed       bool         // C holds the sums
 }
 
 func (s *Set) gemmPanel(tile *gemmTile, args *GemmArgs, p gemmPanel) {
@@ -132,7 +133,7 @@ func (s *Set) gemmPanel(tile *gemmTile, args *GemmArgs, p gemmPanel) {
 	for kLo := p.from; ; kLo += p.kBlock {
 		kLen := min(p.kBlock, p.k-kLo)
 		flags, last := 0, kLo+kLen >= p.k
-		if kLo > 0 || over {
+		if kLo > 0 || over || p.summed {
 			flags |= gemmAccumulate
 		}
 		var tileBias, tileRes *float32

@@ -98,7 +98,7 @@ func (s *Set) as(level Level) *Set {
 	}
 	c := *s
 	c.Level = level
-	c.gemm, c.gemmS8, c.gemmBF16, c.pairsBF16 = of.gemm, of.gemmS8, of.gemmBF16, of.pairsBF16
+	c.gemm, c.gemmS8, c.gemmBF16, c.pairsBF16, c.bf16x3 = of.gemm, of.gemmS8, of.gemmBF16, of.pairsBF16, of.bf16x3
 	c.attention, c.q4, c.q8, c.depthwiseWords, c.caches = of.attention, of.q4, of.q8, of.depthwiseWords, of.caches
 	return &c
 }
@@ -114,6 +114,8 @@ type Set struct {
 	gemmS8    gemmTile // four unsigned bytes of A against four signed of B
 	gemmBF16  gemmTile // pairs of bfloat16
 	pairsBF16 gemmTile // the same, for a B that is not packed: it is not deep
+
+	bf16x3 bf16x3Funcs `optional:"where floats are as good"`
 
 	attention attentionTile
 

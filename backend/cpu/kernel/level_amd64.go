@@ -110,6 +110,7 @@ func init() {
 		s.pairsBF16 = s.gemmBF16
 		floats := joinedAMX(&gemmAMXBF16)
 		s.gemmBF16.joinedFrom, s.gemmBF16.joined = 2, [NumUnary + 1]joinedFunc{NoUnary: floats, Relu: floats}
+		s.bf16x3 = bf16x3Funcs{splitBF16x3AMX, [...]bf16x3Func{nil, gemmBF16x3AMX_1, gemmBF16x3AMX_2}}
 		s.peaks[PeakInt8] = amxPeak(peakAMXS8, 64)
 		s.peaks[PeakBF16] = amxPeak(peakAMXBF16, 32)
 	}
