@@ -156,6 +156,9 @@ var kernelCases = map[string]string{
 		return %4 as "y" }`,
 	"conv depthwise with its residual": `(%0 "x": f32[2,s,4], %1 "r": f32[2,s,4]) { const %2: f32[3,1,4] = data %3 = neg(%1)
 		%4 = conv(%0, %2, _, %3) {kernel=[3], strides=[1], dilations=[1], pads=[1,1], auto_pad="NOTSET", group=4} return %4 as "y" }`,
+	"products of many rows": `(%0 "x": f32[s,5,130], %1 "r": f32[s,5,70]) { const %2: f32[130,70] = data const %3: f32[70] = data
+		%4 = neg(%1) %5 = matmul(%0, %2, %3, %1) {act=gelu, alpha=0.5} %6 = matmul(%0, %2, %3, %4) %7 = matmul(%0, %2) {act=relu}
+		return %5 as "y", %6 as "z", %7 as "w" }`,
 	"top k of columns": `(%0 "x": f32[2,s,21]) { %1 = round(%0) %2, %3 = onnx.TopK(%1) {axis=2, k=3} %4 = log(%0)
 		%5, %6 = onnx.TopK(%4) {axis=2, k=16, smallest=true} %7, %8 = onnx.TopK(%4) {axis=2, k=1}
 		return %2 as "a", %3 as "b", %5 as "c", %6 as "d", %7 as "e", %8 as "f" }`,

@@ -129,6 +129,18 @@ func (d *processor) cutImages(c *chain) bool {
 			return false
 		}
 	}
+	return d.addsAlike(c, high)
+}
+
+// addsAlike reports whether the products of every tile add as those of whole images do, whatever the number of threads.
+func (d *processor) addsAlike(c *chain, high int) bool {
+	for _, t := range []int{0, c.tiles - 1} { // which have the fewest rows
+		for i, l := range c.linksOf(c.needed(t*c.rows, min((t+1)*c.rows, high))) {
+			if l.Op.Kind() == ir.KindMatMul && (d.productF32(l).ScratchBytes() > 0) != (d.productF32(c.links[i]).ScratchBytes() > 0) {
+				return false
+			}
+		}
+	}
 	return true
 }
 
@@ -365,8 +377,8 @@ func (d *processor) formsOf(c *chain) (f forms) {
 		f.of = append(f.of, len(f.links))
 		f.links = append(f.links, c.linksOf(all))
 		for _, l := range f.links[f.of[t]] {
-			if e := one.linkEntry(l); l.Op.Kind() == ir.KindConv {
-				scratch = max(scratch, e.Scratch(l)[0])
+			for _, size := range one.linkEntry(l).Scratch(l) { // there is one at most
+				scratch = max(scratch, size)
 			}
 		}
 	}

@@ -138,3 +138,19 @@ func TestChainOfWindows(t *testing.T) {
 		}
 	})
 }
+
+// TestChainByParts: products of a chain add as those of whole images do, also where matrix units multiply many rows by parts.
+func TestChainByParts(t *testing.T) {
+	eachDevice(t, []backend.Options{{}, {Threads: 2}}, func(d *cpu.Device, what string) {
+		set, err := kernel.Select(strings.TrimPrefix(d.Target().Name, "cpu/"))
+		require.NoError(t, err)
+		const text = `(%0 "x": f32[1,s,12,64]) { const %2: f32[64,160] = data const %3: f32[160,64] = data const %10: f32[3,3,1,160] = data
+			%1 = exp(%0) `
+		ops := `%7 = matmul(%1, %2) {act=relu} %8 = conv(%7, %10) {` + window(1, 160, "1,1,1,1") + `} %9 = matmul(%8, %3)`
+		few, chains := set.L2()/2/(4*12*160), 0
+		for high := 6 * few; high < 6*few+8; high += 2 {
+			chains += chained(t, d, what, text, ops, ir.Binding{"s": high}) / 3
+		}
+		require.Equal(t, set.HasBF16x3(), set.HasBF16x3() && chains > 0, what) // other levels have smaller caches
+	})
+}
