@@ -46,6 +46,9 @@ func fill(t *testing.T, v reflect.Value) {
 	case *ir.Op:
 		*x = ir.Transpose{Perm: []int{1, 0}}
 		return
+	case *[]ir.Op:
+		*x = []ir.Op{ir.Transpose{Perm: []int{1, 0}}, ir.MatMul{Alpha: 2}}
+		return
 	}
 	switch v.Kind() {
 	case reflect.Bool:

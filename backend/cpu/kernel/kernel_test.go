@@ -5,6 +5,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"reflect"
+	"runtime"
 	"testing"
 	"unsafe"
 
@@ -57,6 +58,9 @@ func TestSelect(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, machineLevel(), best.Level)
 	require.Equal(t, machineCaches(), best.caches)
+	named, err := Select(machineLevel().String())
+	require.NoError(t, err)
+	require.Equal(t, named.HasBF16x3() && runtime.NumCPU() <= fewProcessors, best.HasBF16x3())
 	generic, err := Select("Generic")
 	require.NoError(t, err)
 	require.Equal(t, Generic, generic.Level)
