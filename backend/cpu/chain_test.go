@@ -67,19 +67,21 @@ func chained(t *testing.T, d *cpu.Device, what, text, ops string, b ir.Binding) 
 }
 
 // eachDevice opens a device at every level, with one thread and two.
-func eachDevice(t *testing.T, options []backend.Options, do func(d *cpu.Device, what string)) {
+func eachDevice(t *testing.T, options []backend.Options, do func(t *testing.T, d *cpu.Device, what string)) {
 	levels := sets()
 	if raced { // it looks at how steps share memory, which is one thing at all levels
 		levels = levels[len(levels)-1:]
 	}
 	for _, set := range levels {
-		for _, o := range options {
-			o.CPU, o.Threads = set.Level.String(), max(1, o.Threads)
-			d, err := cpu.Open(o)
-			require.NoError(t, err)
-			do(d, fmt.Sprintf("%s, %d threads, %v, %v, ", o.CPU, o.Threads, o.Precision, o.Weights))
-			require.NoError(t, d.Close())
-		}
+		t.Run(set.Level.String(), func(t *testing.T) {
+			for _, o := range options {
+				o.CPU, o.Threads = set.Level.String(), max(1, o.Threads)
+				d, err := cpu.Open(o)
+				require.NoError(t, err)
+				do(t, d, fmt.Sprintf("%s, %d threads, %v, %v, ", o.CPU, o.Threads, o.Precision, o.Weights))
+				require.NoError(t, d.Close())
+			}
+		})
 	}
 }
 
@@ -87,7 +89,7 @@ func eachDevice(t *testing.T, options []backend.Options, do func(d *cpu.Device, 
 // Eval returns.
 func TestChainOfProducts(t *testing.T) {
 	options := []backend.Options{{}, {Threads: 2}, {Precision: tensor.BF16}, {Weights: tensor.I8, Threads: 2}}
-	eachDevice(t, options, func(d *cpu.Device, what string) {
+	eachDevice(t, options, func(t *testing.T, d *cpu.Device, what string) {
 		for name, layer := range products {
 			for s, links := range map[int]int{13: 0, 14: 2, 61: 2} { // 247 rows, which are no tiles, 266, and 1159
 				const text = `(%0 "x": f32[s,19,20]) { const %2: f32[20,50] = data const %3: f32[50,20] = data const %4: f32[50] = data
@@ -124,7 +126,7 @@ func window(stride, group int, pads string) string {
 // TestChainOfWindows: chains of images that do not stay in the cache return what their ops return, to the bit, with any number of threads,
 // and what Eval returns. Images that stay there have no chains.
 func TestChainOfWindows(t *testing.T) {
-	eachDevice(t, []backend.Options{{}, {Threads: 2}}, func(d *cpu.Device, what string) {
+	eachDevice(t, []backend.Options{{}, {Threads: 2}}, func(t *testing.T, d *cpu.Device, what string) {
 		set, err := kernel.Select(strings.TrimPrefix(d.Target().Name, "cpu/"))
 		require.NoError(t, err)
 		few := set.L2() / 2 / (4 * 24 * 48)
@@ -141,16 +143,19 @@ func TestChainOfWindows(t *testing.T) {
 
 // TestChainByParts: products of a chain add as those of whole images do, also where matrix units multiply many rows by parts.
 func TestChainByParts(t *testing.T) {
-	eachDevice(t, []backend.Options{{}, {Threads: 2}}, func(d *cpu.Device, what string) {
+	eachDevice(t, []backend.Options{{}, {Threads: 2}}, func(t *testing.T, d *cpu.Device, what string) {
 		set, err := kernel.Select(strings.TrimPrefix(d.Target().Name, "cpu/"))
 		require.NoError(t, err)
+		if !set.HasBF16x3() {
+			return
+		}
 		const text = `(%0 "x": f32[1,s,12,64]) { const %2: f32[64,160] = data const %3: f32[160,64] = data const %10: f32[3,3,1,160] = data
 			%1 = exp(%0) `
 		ops := `%7 = matmul(%1, %2) {act=relu} %8 = conv(%7, %10) {` + window(1, 160, "1,1,1,1") + `} %9 = matmul(%8, %3)`
 		few, chains := set.L2()/2/(4*12*160), 0
-		for high := 6 * few; high < 6*few+8; high += 2 {
+		for high := 6 * few; high < 6*few+6; high += 3 {
 			chains += chained(t, d, what, text, ops, ir.Binding{"s": high}) / 3
 		}
-		require.Equal(t, set.HasBF16x3(), set.HasBF16x3() && chains > 0, what) // other levels have smaller caches
+		require.Positive(t, chains, what)
 	})
 }
