@@ -77,7 +77,7 @@ func (d *processor) planQMatMul(n *ir.Node) *qPlan {
 		rows = out[len(out)-2]
 		p.pack = d.set.NewPackS8(k, cols)
 	}
-	p.g = d.set.NewGemmS8(rows, cols, k, max(1, p.workers/p.batch))
+	p.g = d.set.NewGemmS8(rows, cols, k, max(1, p.workers/max(1, p.batch)))
 	return p
 }
 

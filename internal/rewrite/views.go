@@ -78,8 +78,11 @@ func (m *match) beneath(x, v, reshaped *ir.Value) *ir.Value {
 	var shape ir.Shape
 	for i, d := range s {
 		group := groups[len(to)-len(s)+i]
-		if len(group) > 1 && !d.Is(1) {
+		switch {
+		case len(group) != 1 && !d.Is(1):
 			return nil
+		case len(group) == 0: // an axis that the reshape adds
+			continue
 		}
 		shape = append(append(shape, d), slices.Repeat(ir.Shape{ir.N(1)}, len(group)-1)...)
 	}
