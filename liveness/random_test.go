@@ -110,9 +110,9 @@ func drawDevice(t testing.TB, choose chooser) *target.Target {
 		for _, k := range []ir.Kind{kind, ir.KindActCopy, ir.KindLayerNorm} {
 			kernels[k].LateReads = func(*ir.Node) int { return late }
 		}
-		for _, k := range []ir.Kind{ir.KindUnary, ir.KindBinary, ir.KindActCopy, ir.KindMaterialize} {
+		for _, k := range []ir.Kind{ir.KindUnary, ir.KindBinary, ir.KindLayerNorm, ir.KindActCopy, ir.KindMaterialize} {
 			if strided {
-				kernels[k].InPlace, kernels[k].StridedResult = nil, func(*ir.Node, []int) bool { return true }
+				kernels[k].StridedResult = func(*ir.Node, []int) bool { return true }
 			}
 		}
 		kernels[ir.KindConcat].Strided = target.AllStrides

@@ -119,7 +119,7 @@ func (l *layouts) own(v *ir.Value) error {
 	if n != nil && v == n.Outputs[0] && l.over(v) == nil && l.claim.StridedResult != nil && l.claim.StridedResult(n, lay.Strides) {
 		l.join(v, lay)
 		for i, x := range n.Inputs {
-			if x == nil || !l.claim.InPlace(n, i) || !x.Type.Equal(v.Type) {
+			if x == nil || !l.claim.InPlace(n, i) || !x.Type.Equal(v.Type) || l.whole(x) {
 				continue
 			}
 			if from := l.of(x); from.Offset == lay.Offset && slices.Equal(from.Strides, lay.Strides) && l.sameRegion(from.Root, lay.Root) {
@@ -131,6 +131,12 @@ func (l *layouts) own(v *ir.Value) error {
 		return fmt.Errorf("%s is not a view, and kernels see it from element %d on with strides %v", name(v), lay.Offset, lay.Strides)
 	}
 	return nil
+}
+
+// whole reports whether v shows all of its memory, row-major.
+func (l *layouts) whole(v *ir.Value) bool {
+	lay := l.of(v)
+	return lay.Offset == 0 && size(v) == l.bytes(lay.Root) && lay.Contiguous()
 }
 
 // join finds a Concat in whose result a value is, and where it wants it.

@@ -274,9 +274,7 @@ func (s *state) apart(i int, n *ir.Node, by string) error {
 			if !held || !s.overlap(p, q) {
 				continue
 			}
-			whole := l.Offset == 0 && size(x) == s.layouts.bytes(l.Root) && l.Contiguous()
-			over := k == 0 && p == q && s.InPlace(n, j) && whole && s.layouts.over(v) == nil &&
-				s.layouts.into(v) == nil
+			over := k == 0 && p == q && s.InPlace(n, j) && s.layouts.whole(x) && s.layouts.over(v) == nil && s.layouts.into(v) == nil
 			if within := s.layouts.over(v); within != nil && k == 0 && p == q {
 				over = x == within || s.layouts.disjoint(v, x)
 			}
