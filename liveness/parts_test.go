@@ -2,7 +2,6 @@ package liveness_test
 
 import (
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -75,11 +74,7 @@ func TestPartsOfAConcat(t *testing.T) {
 		}, want: []string{"a [", "y [1,"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			graph := joined
-			for i := 0; i < len(c.edit); i += 2 {
-				require.Contains(t, graph, c.edit[i])
-				graph = strings.Replace(graph, c.edit[i], c.edit[i+1], 1)
-			}
+			graph := edited(t, joined, c.edit...)
 			d := joiningDevice(t)
 			if c.target != nil {
 				d = joiningDevice(t, c.target)

@@ -28,9 +28,11 @@ func (l *lives) hosts() (host []int32, first, last []int) {
 	for i, s := range l.order {
 		out := l.Writes[s]
 		dies := func(b int32) bool { return until[b] == i && busy[b] < i && !strided[b] }
-		b := int32(-1)
 		if _, ok := l.parts[s]; ok {
-		} else if k := slices.IndexFunc(l.Over[s], dies); k >= 0 {
+			continue
+		}
+		b := int32(-1)
+		if k := slices.IndexFunc(l.Over[s], dies); k >= 0 {
 			b = l.Over[s][k]
 		} else if w, ok := l.within[s]; ok && dies(w.b) {
 			b, strided[out[0]] = w.b, true

@@ -82,11 +82,7 @@ func TestOverAPartOfABuffer(t *testing.T) {
 			"%2 \"qkv\" = concat(%1, %1, %1) {axis=2}", ""}, want: "y [1,3) 2048"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			graph := overQueries
-			for i := 0; i < len(c.edit); i += 2 {
-				require.Contains(t, graph, c.edit[i])
-				graph = strings.Replace(graph, c.edit[i], c.edit[i+1], 1)
-			}
+			graph := edited(t, overQueries, c.edit...)
 			d := overDevice(t)
 			if c.target != nil {
 				d = overDevice(t, c.target)
@@ -107,6 +103,15 @@ func TestOverAPartOfABuffer(t *testing.T) {
 			}
 		})
 	}
+}
+
+// edited replaces texts of a graph, each by the one after it.
+func edited(t *testing.T, graph string, edit ...string) string {
+	for i := 0; i < len(edit); i += 2 {
+		require.Contains(t, graph, edit[i])
+		graph = strings.Replace(graph, edit[i], edit[i+1], 1)
+	}
+	return graph
 }
 
 // TestNothingOverAStridedResult: what reads a result that is among other columns is not written over it.
