@@ -1,6 +1,7 @@
 package cuda
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 
@@ -149,7 +150,7 @@ func (d *Device) matMulNBitsEntry() entry {
 				return append(launches, more...), err
 			}
 			if units {
-				fixed := w.constant != nil && in[ir.NBitsScales].constant != nil && (zeros == nil || zeros.constant != nil)
+				fixed := w.fixed() && in[ir.NBitsScales].fixed() && zeros.fixed()
 				return append(launches, bitsLaunch(&c, p, fixed)), nil
 			}
 			side := 64 // of a block's results
@@ -167,10 +168,7 @@ func (d *Device) matMulNBitsEntry() entry {
 
 // unpackedLaunches are the launches of a product of floats, after one that makes floats of the right operand.
 func (b *binder) unpackedLaunches(c *product, p bitsParams, a *operand) ([]*launch, error) {
-	name := c.unit
-	if name == "" {
-		name = floats[c.dtype]
-	}
+	name := cmp.Or(c.unit, floats[c.dtype])
 	w := &operand{Operand: gpu.Operand{Width: c.width()}, at: b.scratchAt(len(c.scratch()))}
 	u := unpackParams{w: p.w, scales: p.scales, zeros: p.zeros, y: w.at, row: p.row, zeroRow: p.zeroRow, n: p.n, k: p.k, block: p.block,
 		blocks: p.blocks, bits: p.bits, packed: p.packedZeros}
