@@ -148,7 +148,7 @@ func TestCarriedSizes(t *testing.T) {
 	}
 }
 
-// TestSizesThatMoveOn: sizes that many iterations hand from one carried value to the next are forgotten, their type is not.
+// TestSizesThatMoveOn: sizes that pass from one carried value to the next in many iterations are forgotten, their type is not.
 func TestSizesThatMoveOn(t *testing.T) {
 	const values = 6
 	s, nodes := &sketch{}, []*onnxpb.NodeProto{}

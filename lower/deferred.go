@@ -35,7 +35,7 @@ func NewDeferred() ops.Lowering {
 // forms are what a Deferred has become for its last operands, the last ones in front: a loop has other integers in each iteration.
 type forms struct{ made atomic.Pointer[[]*lowered] }
 
-// mostForms are kept. But for the last, they are those whose constants have at most formBytes.
+// mostForms is the most forms of a node. All but the last have constants of at most formBytes.
 const (
 	mostForms = 32
 	formBytes = 1 << 10
