@@ -22,7 +22,7 @@ var appendEntry = entry{
 		}
 		toStride, newStride, oldStride := stride(&y), stride(&x), stride(&cache)
 		perPart := max(1, 4*partElements/max(len(lines)*run, 1))
-		return step{parts: (size + perPart - 1) / perPart, run: func(m *machine, part, _ int) {
+		return step{parts: ceilDiv(size, perPart), run: func(m *machine, part, _ int) {
 			to, fresh, old, ends := y.bytes(m), x.bytes(m), cache.bytes(m), elements[int64](m, &lengths)
 			for _, end := range ends {
 				if _, err := op.Start(end, added, cached, size); err != nil {

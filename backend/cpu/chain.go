@@ -30,8 +30,6 @@ type chain struct {
 	images int // 0 for products alone
 }
 
-func ceilDiv(a, b int) int { return (a + b - 1) / b }
-
 func rowsOf(s tensor.Shape) int { return s[:len(s)-1].Elements() }
 
 // chainOf cuts a chain, if it gains by tiles.

@@ -140,7 +140,7 @@ func isColumn(n *ir.Node) bool {
 // newConv plans the convolution of one of the groups, among which workers share out.
 func (d *processor) newConv(shape kernel.ConvShape, groups int, stored bool) *kernel.Conv {
 	shape.Outputs /= groups
-	return d.set.NewConv(shape, (d.Threads()+groups-1)/groups, stored)
+	return d.set.NewConv(shape, ceilDiv(d.Threads(), groups), stored)
 }
 
 func bindConv(b *binder, n *ir.Node, in, out []operand) (step, error) {

@@ -71,7 +71,7 @@ func forestStep[T ops.Feature](b *binder, n *ir.Node, in, out []operand) step {
 	tallied := func(m *machine) []ops.Tally {
 		return unsafe.Slice((*ops.Tally)(unsafe.Pointer(&tallies.bytes(m)[0])), f.Blocks()*rows*targets)
 	}
-	tiles := (rows + rowsPerTree - 1) / rowsPerTree
+	tiles := ceilDiv(rows, rowsPerTree)
 	vote := step{parts: tiles * f.Blocks(), run: func(m *machine, part, _ int) {
 		block, first := part%f.Blocks(), part/f.Blocks()*rowsPerTree
 		count := min(rowsPerTree, rows-first)

@@ -87,7 +87,7 @@ func gatherStep[I int32 | int64](n *ir.Node, y, x, index *operand) step {
 		rows = 0
 	}
 	words := inner == 4 && src.width == 4
-	return step{parts: (rows + perPart - 1) / perPart, run: func(m *machine, part, _ int) {
+	return step{parts: ceilDiv(rows, perPart), run: func(m *machine, part, _ int) {
 		ids := elements[I](m, &idx)
 		var d, s []byte
 		var dw, sw []uint32
@@ -141,7 +141,7 @@ func gatherNDStep[I int32 | int64](n *ir.Node, y, x, index *operand) step {
 	tuples := newTuples(src.shape[batch:], batch, axes)
 	number := idx.shape[:batch].Elements() * count
 	perPart := max(1, partElements*4/max(inner, 64))
-	return step{parts: (number + perPart - 1) / perPart, run: func(m *machine, part, _ int) {
+	return step{parts: ceilDiv(number, perPart), run: func(m *machine, part, _ int) {
 		ids, d, s := elements[I](m, &idx), dst.bytes(m), src.bytes(m)
 		for t := part * perPart; t < min((part+1)*perPart, number); t++ {
 			at, err := tupleStart(&tuples, ids[t*axes:][:axes], t)

@@ -19,7 +19,7 @@ var lrnEntry = entry{
 		channels, inner := x.shape[1], x.shape[2:].Elements()
 		before, after := (op.Size-1)/2, op.Size/2
 		bias, share, divide := float64(op.Bias), float64(op.Alpha)/float64(op.Size), powerOf(float64(op.Beta))
-		blocks := (inner + lrnBlock - 1) / lrnBlock
+		blocks := ceilDiv(inner, lrnBlock)
 		return step{parts: x.shape[0] * channels * blocks, run: func(m *machine, part, _ int) {
 			ch, lo := part/blocks%channels, part%blocks*lrnBlock
 			row := part/blocks*inner + lo

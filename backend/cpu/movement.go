@@ -100,8 +100,8 @@ const (
 func transposeStep(loops *nest, transpose func(m *machine, to, from, rows, cols int)) step {
 	n := len(loops.Shape)
 	rows, cols := loops.Shape[n-2], loops.Shape[n-1]
-	perPart := (max(1, partElements/rows) + transposedCols - 1) / transposedCols * transposedCols
-	blocks := (cols + perPart - 1) / perPart
+	perPart := ceilDiv(max(1, partElements/rows), transposedCols) * transposedCols
+	blocks := ceilDiv(cols, perPart)
 	return step{parts: loops.rows / rows * blocks, run: func(m *machine, part, _ int) {
 		to, from, rest := 0, 0, part/blocks
 		for axis := n - 3; axis >= 0; axis-- {

@@ -30,7 +30,7 @@ func newNest(shape tensor.Shape, operands ...*operand) *nest {
 	for _, d := range n.Shape[:last] {
 		n.rows *= d
 	}
-	n.perPart, n.pieces = max(1, partElements/max(n.cols, 1)), max(1, (n.cols+partElements-1)/partElements)
+	n.perPart, n.pieces = max(1, partElements/max(n.cols, 1)), max(1, ceilDiv(n.cols, partElements))
 	return n
 }
 
@@ -45,7 +45,7 @@ func (n *nest) parts() int {
 	if n.cols == 0 {
 		return 0
 	}
-	return (n.rows + n.perPart - 1) / n.perPart * n.pieces
+	return ceilDiv(n.rows, n.perPart) * n.pieces
 }
 
 // col is operand i's stride along a row.
@@ -74,7 +74,7 @@ func (n *nest) blocks(part int, f func(rows, cols int, at [maxOperands]int)) {
 	}
 	each := n.cols
 	if n.pieces > 1 {
-		each = ((n.cols+n.pieces-1)/n.pieces + pieceUnit - 1) / pieceUnit * pieceUnit
+		each = ceilDiv(ceilDiv(n.cols, n.pieces), pieceUnit) * pieceUnit
 	}
 	left := part % n.pieces * each
 	cols := min(each, n.cols-left)
@@ -112,12 +112,15 @@ func rowParts(rows, cols int) (parts, perPart int) {
 		return 0, 1
 	}
 	most := max(1, partElements/cols)
-	parts = (rows + most - 1) / most
-	return parts, (rows + parts - 1) / parts
+	parts = ceilDiv(rows, most)
+	return parts, ceilDiv(rows, parts)
 }
+
+// ceilDiv is a / b, rounded up.
+func ceilDiv(a, b int) int { return (a + b - 1) / b }
 
 // spread cuts a flat range into parts.
 func spread(n int) (parts int, cut func(part int) (lo, hi int)) {
-	parts = (n + partElements - 1) / partElements
+	parts = ceilDiv(n, partElements)
 	return parts, func(part int) (int, int) { return part * partElements, min((part+1)*partElements, n) }
 }

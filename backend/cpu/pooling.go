@@ -341,7 +341,7 @@ func (p *poolPlan) scratchBytes() int {
 func (p *poolPlan) step(b *binder, f func(m *machine, r poolRow)) step {
 	last := len(p.to) - 1
 	perImage := p.to[:last].Elements()
-	blocks := (p.to[last] + p.block - 1) / p.block
+	blocks := ceilDiv(p.to[last], p.block)
 	count := p.images * perImage * blocks
 	parts, perPart := rowParts(count, p.block*p.channels*(p.rows+p.taps))
 	scratch, each := b.scratchBytes(0), p.scratchBytes()

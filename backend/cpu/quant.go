@@ -61,7 +61,7 @@ var dequantizeEntry = entry{
 		axis, block := n.Op.(ir.Dequantize).Axis, n.Op.(ir.Dequantize).Block
 		size := y.shape[axis]
 		if block > 0 { // of the last axis
-			blocks := (size + block - 1) / block
+			blocks := ceilDiv(size, block)
 			runs := y.shape[:axis].Elements() * blocks
 			parts, perPart := rowParts(runs, block)
 			return step{parts: parts, run: func(m *machine, part, _ int) {

@@ -51,7 +51,7 @@ func (d *processor) planQConv(n *ir.Node) (k qConvKernel, bytes int) {
 		return k, k.ScratchBytes()
 	}
 	shape.Outputs /= groups
-	c := d.set.NewConvS8(shape, (d.Threads()+groups-1)/groups)
+	c := d.set.NewConvS8(shape, ceilDiv(d.Threads(), groups))
 	return c, c.ScratchBytes()
 }
 

@@ -125,7 +125,7 @@ func (d *processor) zeroPoints(op ir.MatMulNBits, given *ir.Value) []float32 {
 	for i := range zeros {
 		if zeros[i] = float32(int(1) << (op.Bits - 1)); given != nil {
 			n, b := i/blocks, i%blocks
-			zeros[i] = float32(given.Const.Bytes()[n*((blocks+per-1)/per)+b/per] >> (b % per * op.Bits) & (1<<op.Bits - 1))
+			zeros[i] = float32(given.Const.Bytes()[n*ceilDiv(blocks, per)+b/per] >> (b % per * op.Bits) & (1<<op.Bits - 1))
 		}
 	}
 	return zeros

@@ -137,12 +137,12 @@ func (p recurrentPlan) recurrence(b *binder, n *ir.Node, in, out []operand, prod
 	states := b.scratchBytes(recurrentStates).part(0, p.directions*p.batch*each, tensor.F32)
 	sizes := p.blockSizes(b.d.Threads())
 	perBlock, rest := sizes[0], sizes[1]
-	blocks := (p.batch + perBlock - 1) / perBlock
+	blocks := ceilDiv(p.batch, perBlock)
 	// Of a cell that resets, the first product is of the gates before, the second of those after it, each of whole panels.
 	lo, hi := 0, cols
 	if p.reset != nil {
 		panel := set.NewPackB(hidden, cols).Layout().Panel
-		lo, hi = p.resets*hidden/panel*panel, min(cols, (p.resets*hidden+panel-1)/panel*panel)
+		lo, hi = p.resets*hidden/panel*panel, min(cols, ceilDiv(p.resets*hidden, panel)*panel)
 	}
 	whole, last := product(perBlock, 0, hi), product(rest, 0, hi)
 	wholeReset, lastReset := product(perBlock, lo, cols), product(rest, lo, cols)

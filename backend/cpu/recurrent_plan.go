@@ -99,11 +99,11 @@ type stateProduct func(m *machine, direction, worker int, sequences []float32)
 
 // blockSizes are the numbers of sequences of a part and of the last one.
 func (p *recurrentPlan) blockSizes(threads int) [2]int {
-	blocks := min(p.batch, (threads+p.directions-1)/p.directions)
+	blocks := min(p.batch, ceilDiv(threads, p.directions))
 	if p.quantized {
 		blocks = 1
 	}
-	each := (p.batch + blocks - 1) / blocks
+	each := ceilDiv(p.batch, blocks)
 	return [2]int{each, p.batch - (p.batch-1)/each*each}
 }
 

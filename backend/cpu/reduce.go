@@ -115,9 +115,9 @@ func reduceColumns(set *kernel.Set, fn ir.Reduction, x, y operand, matrices, row
 	const line = 16                            // results on a line of the cache
 	each := max(64, partElements/max(rows, 1)) // columns of a part
 	if matrices == 1 && cols <= each && rows*cols > partElements {
-		each = (cols/2 + line - 1) / line * line
+		each = ceilDiv(cols/2, line) * line
 	}
-	parts := (cols + each - 1) / each
+	parts := ceilDiv(cols, each)
 	return step{parts: matrices * parts, run: func(m *machine, part, _ int) {
 		matrix, lo := part/parts, part%parts*each
 		dst := y.f32(m)[matrix*cols+lo:][:min(each, cols-lo)]

@@ -135,7 +135,7 @@ func bindResize(b *binder, n *ir.Node, in, out []operand) (step, error) {
 		}}, nil
 	}
 	scratch, each, set := b.scratchBytes(0), align(p.size().Bytes()), b.d.set
-	return step{parts: (p.rows + p.perBlock - 1) / p.perBlock, run: func(m *machine, part, worker int) {
+	return step{parts: ceilDiv(p.rows, p.perBlock), run: func(m *machine, part, worker int) {
 		k := kernel.NewMixer(scratch.bytes(m)[worker*each:][:each], p.size())
 		lo, hi := part*p.perBlock, min((part+1)*p.perBlock, p.rows)
 		p.block(set, &k, y.f32(m)[lo*p.positions*p.column:], x.f32(m), lo, hi)

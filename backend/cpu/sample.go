@@ -25,7 +25,7 @@ var gridSampleEntry = entry{
 	Bind: func(b *binder, n *ir.Node, in, out []operand) (step, error) {
 		op, x, grid, y := n.Op.(ops.GridSample), in[0], in[1], out[0]
 		channels, positions := x.shape[1], y.shape[2:].Elements()
-		blocks := (positions + samplePositions - 1) / samplePositions // of an image
+		blocks := ceilDiv(positions, samplePositions) // of an image
 		parts, perPart := rowParts(x.shape[0]*blocks, samplePositions*channels)
 		empty := x.shape[2:].Elements() == 0
 		return step{parts: parts, run: func(m *machine, part, _ int) {

@@ -155,8 +155,8 @@ func scatterSlices[T tensor.Element, I int32 | int64](n *ir.Node, y, index, upda
 	inner, count := dst.shape[axes:].Elements(), idx.shape[:len(idx.shape)-1].Elements()
 	tuples := newTuples(dst.shape, 0, axes)
 	const line = cacheLine // elements: parts share no cache line
-	piece := (max(line, partElements/max(count, 1)) + line - 1) / line * line
-	return step{parts: (inner + piece - 1) / piece, run: func(m *machine, part, _ int) {
+	piece := ceilDiv(max(line, partElements/max(count, 1)), line) * line
+	return step{parts: ceilDiv(inner, piece), run: func(m *machine, part, _ int) {
 		d, ids, s := elements[T](m, &dst), elements[I](m, &idx), elements[T](m, &upd)
 		lo, hi := part*piece, min((part+1)*piece, inner)
 		for t := range count {

@@ -154,7 +154,7 @@ func (d *processor) packStored(w *storedWeight, c coding, matrices int, at func(
 			continue
 		}
 		p := c.pack(d.set)
-		blocks := (c.k + p.Block - 1) / p.Block
+		blocks := ceilDiv(c.k, p.Block)
 		value, scaleAt, per := ir.QuantizedValues(w.values), w.op.ScaleAt(w.values.Shape(), w.scale.Shape()), 8/p.Bits
 		src, scales, zeros := make([]byte, c.n*blocks*p.Block/per), make([]float32, c.n*blocks), make([]float32, c.n*blocks)
 		eachElement(c.k, c.n, func(k, n int) {

@@ -182,7 +182,7 @@ func topColumnsStep(set *kernel.Set, op ops.TopK, out []operand, x *operand, scr
 	values, positions, src := out[0], out[1], *x
 	size, k := src.shape[op.Axis], op.K.Int()
 	lines := src.shape[:op.Axis].Elements()
-	groups := (lines + columns - 1) / columns
+	groups := ceilDiv(lines, columns)
 	parts, perPart := rowParts(groups, columns*size)
 	return step{parts: parts, run: func(m *machine, part, worker int) {
 		d, at, s := values.f32(m), elements[int64](m, &positions), src.f32(m)

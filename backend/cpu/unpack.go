@@ -30,7 +30,7 @@ func holds(p *ir.Packed, d tensor.DType, length int) error {
 // unpackWords passes on every element of a matrix that is packed in words of per neighbours along K, with its position in the
 // row-major one and its column.
 func unpackWords[T any](l packed.Layout, src []T, per, k, n int, to func(i, col int, x T)) {
-	words := (k + per - 1) / per
+	words := ceilDiv(k, per)
 	for first := 0; first < n; first += l.Panel {
 		cols := min(l.Panel, n-first)
 		row := l.Columns(cols)

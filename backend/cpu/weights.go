@@ -106,7 +106,7 @@ func packBF16(d *processor, dst *tensor.Tensor, w []float32, k, n, row, col int)
 func packS8(d *processor, dst *tensor.Tensor, w []float32, k, n, row, col int) {
 	const strip = 64 // columns of a part
 	quantized, scales := make([]byte, k*n), columnScales(dst, n)
-	d.pool.Run((n+strip-1)/strip, func(part, _ int) {
+	d.pool.Run(ceilDiv(n, strip), func(part, _ int) {
 		lo, hi := part*strip, min((part+1)*strip, n)
 		for i := range k {
 			for c := lo; c < hi; c++ {
@@ -194,7 +194,7 @@ func unpack(p *ir.Packed, k, n int) (*tensor.Tensor, error) {
 		return nil, err
 	}
 	per := 4 / formats[f].dtype.Size()
-	length := (k + per - 1) / per * per * p.Layout.Columns(n)
+	length := ceilDiv(k, per) * per * p.Layout.Columns(n)
 	if f == formatS8 {
 		length += 8 * n // the sums and scales of the columns
 	}
