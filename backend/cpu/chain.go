@@ -134,7 +134,7 @@ func (d *processor) cutImages(c *chain) bool {
 func (d *processor) addsAlike(c *chain, high int) bool {
 	for _, t := range []int{0, c.tiles - 1} { // which have the fewest rows
 		for i, l := range c.linksOf(c.needed(t*c.rows, min((t+1)*c.rows, high))) {
-			if l.Op.Kind() == ir.KindMatMul && (d.productF32(l).ScratchBytes() > 0) != (d.productF32(c.links[i]).ScratchBytes() > 0) {
+			if l.Op.Kind() == ir.KindMatMul && d.set.AddsByParts(packedSizes(l)) != d.set.AddsByParts(packedSizes(c.links[i])) {
 				return false
 			}
 		}
@@ -354,7 +354,9 @@ type forms struct {
 	needed [][]needs    // by tile
 	of     []int        // by tile, its form
 	links  [][]*ir.Node // by form
-	room   int          // of a worker: the results of the ops, then the scratch of the one that needs most
+
+	offsets []int // as chain.offsets
+	room    int   // of a worker: the results of the ops, then the scratch of the one that needs most
 }
 
 // alone is the processor as one worker sees it.
@@ -380,8 +382,8 @@ func (d *processor) formsOf(c *chain) (f forms) {
 			}
 		}
 	}
-	offsets := c.offsets(c.rows)
-	f.room = offsets[len(offsets)-1] + align(int(scratch))
+	f.offsets = c.offsets(c.rows)
+	f.room = f.offsets[len(c.links)-1] + align(int(scratch))
 	return f
 }
 
@@ -395,13 +397,13 @@ const (
 
 // bindImages makes the step of a chain with windows.
 func bindImages(b *binder, c *chain, in, out []operand) (step, error) {
-	f, offsets, rooms, last := b.d.formsOf(c), c.offsets(c.rows), b.scratchBytes(0), len(c.links)-1
+	f, rooms, last := b.d.formsOf(c), b.scratchBytes(0), len(c.links)-1
 	x, y, residual := in[ir.ChainX], out[0], operand{}
 	if at := ir.ChainW + 2*len(c.links); at < len(in) {
 		residual = in[at]
 	}
 	room := func(at int) operand { return operand{location: location{off: at}, slot: tileRoom} }
-	inner := room(offsets[last]).part(0, f.room-offsets[last], tensor.U8)
+	inner := room(f.offsets[last]).part(0, f.room-f.offsets[last], tensor.U8)
 	own := &binder{d: b.d.alone(), p: b.p, registers: b.registers, inner: &inner}
 	steps := make([][]step, len(f.links))
 	for i, links := range f.links {
@@ -409,7 +411,7 @@ func bindImages(b *binder, c *chain, in, out []operand) (step, error) {
 		for k, l := range links {
 			to, sum := y.tile(tileY, l.Outputs[0]), operand{}
 			if k < last {
-				to = room(offsets[k]).dense(l.Outputs[0])
+				to = room(f.offsets[k]).dense(l.Outputs[0])
 			} else {
 				sum = residual.tile(tileResidual, l.Outputs[0])
 			}

@@ -80,9 +80,14 @@ const (
 // HasBF16x3 reports whether products of some size need scratch memory.
 func (s *Set) HasBF16x3() bool { return s.bf16x3.split != nil }
 
+// AddsByParts reports whether [Set.NewGemmBF16x3] multiplies such a product by matrix units.
+func (s *Set) AddsByParts(m, n, k int) bool {
+	return s.HasBF16x3() && m >= x3LeastRows && n >= x3LeastCols && k >= x3LeastDepth
+}
+
 // NewGemmBF16x3 plans C[m,n] = A[m,k]·B[k,n] for a packed B, and that number of workers. These have no influence on results.
 func (s *Set) NewGemmBF16x3(m, n, k, workers int) *GemmBF16x3 {
-	if !s.HasBF16x3() || m < x3LeastRows || n < x3LeastCols || k < x3LeastDepth {
+	if !s.AddsByParts(m, n, k) {
 		return &GemmBF16x3{Gemm: *s.NewGemm(m, n, k)}
 	}
 	return s.newGemmBF16x3(m, n, k, workers)
