@@ -105,6 +105,18 @@ func TestOverAPartOfABuffer(t *testing.T) {
 	}
 }
 
+// TestOverAWholeOperand: a kernel that writes by strides and in place may write over two views of all of one operand.
+func TestOverAWholeOperand(t *testing.T) {
+	d := device(t, func(kernels *[ir.NumKinds]target.Kernel) {
+		kernels[ir.KindBinary].StridedResult = func(*ir.Node, []int) bool { return true }
+	})
+	g := parse(t, `(%0 "x": f32[4,4]) { %1 "t" = tanh(%0) %2 = reshape(%1) {shape=[16]} %3 = reshape(%2) {shape=[16]}
+		%4 "s" = add(%3, %2) %5 "y" = tanh(%4) return %5 }`)
+	r := analyze(t, g, d, liveness.Options{}, false)
+	require.Equal(t, r.Layouts[g.Nodes[0].Outputs[0].ID].Root, r.Layouts[g.Nodes[3].Outputs[0].ID].Root)
+	prove(t, g, d, r, planner.Modes()...)
+}
+
 // edited replaces texts of a graph, each by the one after it.
 func edited(t *testing.T, graph string, edit ...string) string {
 	for i := 0; i < len(edit); i += 2 {
