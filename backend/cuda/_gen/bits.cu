@@ -4,7 +4,7 @@
 #include "half.cuh"
 #include "product.cuh"
 
-// A matrix of values of a few bits, packed as in quant.cu: p.b has the values of a column of the result in a row, of so many bytes, in
+// A matrix of values of a few bits, packed as in quant.cu: p.b has the values of a column of the result in a row of row bytes, in
 // blocks of a multiple of 16. Rows of a are whole chunks of 16 bytes.
 struct BitsProduct {
   Product p;
