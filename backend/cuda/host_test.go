@@ -111,6 +111,10 @@ func TestCache(t *testing.T) {
 	require.Zero(t, compiled(), "the archive has machine code for this device")
 	d.NoCode = true
 	require.NotZero(t, compiled(), "the driver takes none but its own")
+	require.NotZero(t, d.Early)
+	d.Version, d.Early = 12020, 0
+	require.NotZero(t, compiled(), "an older driver has a folder of its own")
+	require.Zero(t, d.Early, "it starts no kernel early")
 }
 
 // runOnce compiles a model, runs it, and calls ran before it closes what it has.
