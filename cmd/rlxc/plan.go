@@ -377,7 +377,7 @@ func (d ranges) add(s string) error {
 	a, err := strconv.Atoi(low)
 	b, err2 := strconv.Atoi(high)
 	if err != nil || err2 != nil || a < 0 || b < a {
-		return fmt.Errorf("invalid size %q: want an integer, or a range such as 1:512", text)
+		return fmt.Errorf("invalid size %q: want a size of 0 or more, or a range such as 1:512", text)
 	}
 	d[name] = span{a, b}
 	return nil

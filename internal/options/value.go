@@ -170,7 +170,7 @@ func (d *sizes) Set(list string) error {
 		}
 		n, err := strconv.Atoi(size)
 		if err != nil || n < 0 {
-			return fmt.Errorf("invalid size %q: want an integer (plan alone takes a range)", size)
+			return fmt.Errorf("invalid size %q: want a size of 0 or more (plan alone takes a range)", size)
 		}
 		if *d == nil {
 			*d = sizes{}

@@ -2,12 +2,15 @@ package programs
 
 import (
 	"math"
+	"slices"
 
+	"github.com/rlxc/rlxc/internal/ops"
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// undefined reports whether an op makes integers that nothing prescribes, or that onnxruntime computes in floating point.
+// undefined reports whether an op makes integers that nothing prescribes, or that onnxruntime computes in floating point, or is one
+// that onnxruntime mistakes.
 func (e *evaluation) undefined() bool {
 	integers := !e.out[0].DType().IsFloat()
 	switch op := e.op.(type) {
@@ -28,6 +31,10 @@ func (e *evaluation) undefined() bool {
 		}
 	case ir.Reduce:
 		return integers && e.reducedInFloat(op)
+	case ops.Resize:
+		from, to := e.in[0].t.Shape(), e.out[0].Shape()
+		images := max(0, len(from)-2)
+		return op.Mode == "cubic" && !slices.Equal(from[:images], to[:images])
 	}
 	return false
 }
