@@ -293,40 +293,80 @@ func (c *patches) depthwise(x *ir.Value) *ir.Value {
 	return y
 }
 
-// convPadRule takes zeros around an operand into the padding of the window.
+// convPadRule takes what is put around an operand into the padding of the window: zeros, or the zero point of bytes.
 func convPadRule() *Rule {
-	x, w, zero, bias, residual := value(), value(), number(0), value(), value()
-	pad := with(node[ir.Pad](x, optional(zero)), func(o ir.Pad) bool { return o.Mode == ir.PadConstant })
+	x, border := value(), value()
+	pad := with(node[ir.Pad](x, optional(border)), func(o ir.Pad) bool { return o.Mode == ir.PadConstant })
 	transposed := node[ir.Transpose](pad)
-	conv := node[ir.Conv](either(transposed, pad), w, optional(bias), optional(residual))
+	conv := node[ir.Conv](either(transposed, pad)).rest()
+	conv.kinds = append(conv.kinds, ir.KindQConv)
 	return &Rule{Name: "conv.pad", pattern: conv, build: func(m *match) *ir.Value {
-		o, p, from := opOf[ir.Conv](m, conv), opOf[ir.Pad](m, pad), m.get(x)
-		if o.Auto != "NOTSET" && o.Auto != "VALID" {
+		var perm []int
+		if m.has(transposed) {
+			perm = opOf[ir.Transpose](m, transposed).Perm
+		}
+		op, p, in := m.root.Op, opOf[ir.Pad](m, pad), slices.Clone(m.root.Inputs)
+		var zero *ir.Value
+		var fits bool
+		switch o := op.(type) {
+		case ir.Conv:
+			o.Window, fits = padded(o.Window, p, perm)
+			op = o
+		case ir.QConv:
+			o.Window, fits = padded(o.Window, p, perm)
+			op, zero = o, ir.Operand(in, ir.QMatMulAZero)
+		}
+		if !fits || !sameNumber(m.get(border), zero) {
 			return nil
 		}
-		o.Auto, o.Pads = "NOTSET", slices.Clone(o.Pads)
-		for i := range p.Before {
-			axis := i
-			if m.has(transposed) {
-				axis = opOf[ir.Transpose](m, transposed).Perm[i]
-			}
-			before, known := p.Before[axis].Const()
-			after, ends := p.After[axis].Const()
-			if !known || !ends || before < 0 || after < 0 {
-				return nil
-			}
-			if spatial := i - 1; spatial >= 0 && spatial < len(o.Kernel) {
-				o.Pads[spatial] += before
-				o.Pads[len(o.Kernel)+spatial] += after
-			} else if before+after > 0 {
-				return nil
-			}
+		in[0] = m.get(x)
+		if perm != nil {
+			in[0] = m.transpose(in[0], perm...)
 		}
-		if m.has(transposed) {
-			from = m.transpose(from, opOf[ir.Transpose](m, transposed).Perm...)
-		}
-		return m.emit(o, from, m.get(w), m.get(bias), m.get(residual))
+		return m.emit(op, in...)
 	}}
+}
+
+// padded is a window that pads as p does, of an operand whose axes perm takes from that of p; fits is false if there is none.
+func padded(w ir.Window, p ir.Pad, perm []int) (_ ir.Window, fits bool) {
+	if w.Auto != "NOTSET" && w.Auto != "VALID" {
+		return w, false
+	}
+	w.Auto, w.Pads = "NOTSET", slices.Clone(w.Pads)
+	for i := range p.Before {
+		axis := i
+		if perm != nil {
+			axis = perm[i]
+		}
+		before, known := p.Before[axis].Const()
+		after, ends := p.After[axis].Const()
+		if !known || !ends || before < 0 || after < 0 {
+			return w, false
+		}
+		if spatial := i - 1; spatial >= 0 && spatial < len(w.Kernel) {
+			w.Pads[spatial] += before
+			w.Pads[len(w.Kernel)+spatial] += after
+		} else if before+after > 0 {
+			return w, false
+		}
+	}
+	return w, true
+}
+
+// sameNumber reports whether two operands are the same number; one that is absent is 0.
+func sameNumber(a, b *ir.Value) bool {
+	if a == b {
+		return true
+	}
+	number := func(v *ir.Value) (float64, bool) {
+		if v == nil {
+			return 0, true
+		}
+		return numberOf(v)
+	}
+	x, known := number(a)
+	y, knows := number(b)
+	return known && knows && x == y
 }
 
 // convEpilogueRules put what follows a convolution into its epilogue, a factor and a sum of each channel into its weights and bias.

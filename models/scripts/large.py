@@ -5,7 +5,8 @@
     python large.py OUT --models resnet50 gpt2
     python large.py OUT --decode gpt2         # times onnxruntime's steps of a decoder that is there
 
-writes OUT/NAME.onnx, and resnet50-qdq.onnx and resnet50-qop.onnx beside resnet50.onnx, by onnxruntime's quantize_static. Nothing is downloaded.
+writes OUT/NAME.onnx, and beside resnet50.onnx and mobilenetv2.onnx two forms each, NAME-qdq.onnx and NAME-qop.onnx, by onnxruntime's quantize_static. Nothing is
+downloaded.
 """
 
 import argparse
@@ -76,7 +77,7 @@ def export(out, name):
     model, args, options = MODELS[name]()
     with torch.no_grad():
         torch.onnx.export(model.eval(), args, out / f"{name}.onnx", opset_version=17, dynamo=False, **options)
-    if name == "resnet50":
+    if name in ("resnet50", "mobilenetv2"):
         quantize(out, name)
 
 
