@@ -86,3 +86,19 @@ func TestBadRows(t *testing.T) {
 		}
 	}
 }
+
+// TestEvalPacked: values of sequences that are packed already stay in order, with zeros after them.
+func TestEvalPacked(t *testing.T) {
+	total := RoundTokens(5)
+	x := tensor.FromSlice([]float32{1, 2, 3, 4, 5, 6, 7, 8, 9, 10}, 5, 2)
+	ids := tensor.FromSlice([]int64{1, 2, 3, 4, 5}, 5)
+	out, err := Pack{}.EvalPacked(nil, []int{0, 2, 5}, []*tensor.Tensor{x, ids})
+	require.NoError(t, err)
+	require.Equal(t, []int32{0, 2, 0, 2, 2, 5, 2, 5}, tensor.Of[int32](out[PackSequences]))
+	require.Equal(t, tensor.Shape{1, total, 2}, out[len(out)-2].Shape())
+	require.Equal(t, append([]float64{1, 2, 3, 4, 5, 6, 7, 8, 9, 10}, make([]float64, 2*(total-5))...), out[len(out)-2].Float64s())
+	require.Equal(t, tensor.Shape{1, total}, out[len(out)-1].Shape())
+	require.Equal(t, append([]int64{1, 2, 3, 4, 5}, make([]int64, total-5)...), out[len(out)-1].Int64s())
+	_, err = Pack{Positions: 2}.EvalPacked(nil, []int{0, 2, 5}, nil)
+	require.ErrorContains(t, err, "sequence 1 has 3 tokens: the model has 2 positions")
+}

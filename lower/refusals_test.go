@@ -175,6 +175,8 @@ var refusals = []struct{ node, why string }{
 	{`ms.MultiHeadAttention f32[2,4] f32[1,2,4] f32[1,2,4] num_heads=2`, "query f32[2,4]"},
 	{`ms.MultiHeadAttention f32[1,2,4] f32[1,2,4] num_heads=2`, "key f32[1,2,4] without value"},
 	{`ms.MultiHeadAttention f32[1,2,4] f32[1,2,4] f32[1,2,4] num_heads=3`, "of 3 heads"},
+	{`ms.MultiHeadAttention f32[1,2,4] f32[1,2,4] f32[1,2,4] num_heads=2 unidirectional=1 results=4`,
+		"the products of queries and keys of a decoder as a result"},
 	{`ms.MultiHeadAttention f32[1,2,4] f32[1,2,4] f32[1,2,4] _ _ _ f32[1,2,3,2] num_heads=2`, "past_value must be given together"},
 	{`ms.MultiHeadAttention f32[1,2,4] f32[1,2,4] f32[1,2,4] _ _ _ f32[1,2,3] f32[1,2,3] num_heads=2`, "has not four axes"},
 	{`ms.MultiHeadAttention f32[1,2,4] f32[1,2,4] f32[1,2,4] _ i32[1,1,1,1,1] num_heads=2`, "mask i32[1,1,1,1,1]"},
@@ -319,6 +321,12 @@ func refused(t *testing.T, text string) *onnxpb.ModelProto {
 		}
 		m := refusedAttribute.FindStringSubmatch(word)
 		require.NotNil(t, m, word)
+		if m[1] == "results" {
+			for len(n.Output) < int(m[2][0]-'0') {
+				n.Output = append(n.Output, "y"+strconv.Itoa(len(n.Output)))
+			}
+			continue
+		}
 		n.Attribute = append(n.Attribute, attributeOf(t, m[1], m[2]))
 	}
 	if schema := findSchema(cmp.Or(n.Domain, "ai.onnx"), n.OpType, int(opsets[n.Domain])); schema != nil {

@@ -77,3 +77,28 @@ func TestSchemaCheck(t *testing.T) {
 		}
 	}
 }
+
+// TestSchemaResult: what the schema says of a result's type, which bodies decide for operators that have any.
+func TestSchemaResult(t *testing.T) {
+	f32, i64, cond := &ir.Value{Type: ir.TensorOf(tensor.F32)}, &ir.Value{Type: ir.TensorOf(tensor.I64)},
+		&ir.Value{Type: ir.TensorOf(tensor.Bool)}
+	list := &ir.Value{Type: ir.Type{Kind: ir.SequenceType, Elem: &f32.Type}}
+	for _, c := range []struct {
+		op     string
+		result int
+		in     []*ir.Value
+		want   tensor.DType
+	}{
+		{"Add", 0, []*ir.Value{i64, i64}, tensor.I64},
+		{"Concat", 0, []*ir.Value{nil, f32}, tensor.F32},
+		{"TopK", 0, []*ir.Value{f32, i64}, tensor.F32},
+		{"TopK", 1, []*ir.Value{f32, i64}, tensor.I64},
+		{"Shape", 0, []*ir.Value{f32}, tensor.I64},
+		{"Cast", 0, []*ir.Value{f32}, tensor.Invalid},
+		{"SequenceLength", 0, []*ir.Value{list}, tensor.I64},
+		{"Loop", 0, []*ir.Value{i64, cond, f32, f32}, tensor.Invalid},
+		{"Scan", 1, []*ir.Value{f32, i64}, tensor.Invalid},
+	} {
+		require.Equal(t, c.want, findSchema("ai.onnx", c.op, 21).result(c.result, c.in), "%s %d", c.op, c.result)
+	}
+}

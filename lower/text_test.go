@@ -21,6 +21,9 @@ func TestTextAtRun(t *testing.T) {
 	got, err := ir.Interpret(g, []*tensor.Tensor{tensor.FromStrings([]string{"the", "cat", "ÄR"})})
 	require.NoError(t, err)
 	require.Equal(t, []string{"CAT!", "ÄR!"}, got[0].Strings())
+	got, err = ir.Interpret(g, []*tensor.Tensor{tensor.FromStrings([]string{"the", "THE"})})
+	require.NoError(t, err)
+	require.Equal(t, []string{"!"}, got[0].Strings(), "one empty string stands for none")
 }
 
 func TestTextErrors(t *testing.T) {

@@ -48,9 +48,6 @@ func claimsRecurrent(n *ir.Node) bool {
 			return false
 		}
 	}
-	if n.HasOperand(ops.RecurrentLengths) && n.Inputs[ops.RecurrentLengths].Type.DType != tensor.I32 {
-		return false
-	}
 	if quantized && !claimsRecurrentBytes(n) {
 		return false
 	}

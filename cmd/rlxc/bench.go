@@ -82,9 +82,8 @@ prints the rate of vectors and how long requests take, counted from when they sh
   rlxc bench path/to/folder --throughput texts.txt --threads 2 --against onnxruntime
   rlxc bench --serve http://127.0.0.1:8080/v1/embeddings --throughput texts.txt --duration 10s
   rlxc bench --kernels`,
-		Args:              cobra.MaximumNArgs(1),
-		ValidArgsFunction: completeModel,
-		RunE:              b.run,
+		Args: cobra.MaximumNArgs(1),
+		RunE: b.run,
 	}
 	enum(c, &b.against, "against", "engine to compare with", onnxRuntime)
 	c.Flags().StringVar(&b.reference, "reference", "", "model that the reference runs instead of M, such as the .onnx of a compiled file")

@@ -40,8 +40,7 @@ another level takes the first program and packs its weights again.`,
   rlxc compile model.onnx -O 1 --json
   rlxc compile model.onnx --why
   rlxc compile model.onnx --html passes.html`,
-		Args:              oneModel,
-		ValidArgsFunction: completeModel,
+		Args: oneModel,
 	}
 	o.register(c)
 	o.registerStrict(c)

@@ -50,8 +50,7 @@ or stay on the host.`,
 		Example: `  rlxc devices
   rlxc run bert-tiny --backend cuda --precision f16 --random --dim batch=1 --dim seq=8
   rlxc run bert-tiny --backend wgpu --device 0 --random --dim batch=1 --dim seq=8`,
-		Args:              noArgs,
-		ValidArgsFunction: cobra.NoFileCompletions,
+		Args: noArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			set, err := kernel.Select(os.Getenv(options.EnvCPU))
 			if err != nil {

@@ -74,12 +74,11 @@ func serveVariables() []variable {
 
 func environmentCommand() *cobra.Command {
 	return &cobra.Command{
-		Use:               "environment",
-		Short:             "list the environment variables",
-		Long:              "environment lists the environment variables that rlxc and its tests read, with their meanings and values.",
-		Example:           "  rlxc environment",
-		Args:              noArgs,
-		ValidArgsFunction: cobra.NoFileCompletions,
+		Use:     "environment",
+		Short:   "list the environment variables",
+		Long:    "environment lists the environment variables that rlxc and its tests read, with their meanings and values.",
+		Example: "  rlxc environment",
+		Args:    noArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			list := append(slices.Clone(environment), serveVariables()...)
 			for i := range list {

@@ -41,9 +41,8 @@ The exit code is 1 if the model uses an unsupported operator.`,
   rlxc inspect model.onnx --ir -O 0
   rlxc inspect model.rlxc --verify
   rlxc inspect --ops`,
-		Args:              cobra.MaximumNArgs(1),
-		ValidArgsFunction: completeModel,
-		RunE:              i.run,
+		Args: cobra.MaximumNArgs(1),
+		RunE: i.run,
 	}
 	i.register(c)
 	i.registerStrict(c)

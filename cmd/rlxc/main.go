@@ -158,18 +158,21 @@ input or the environment is invalid, and 130 or 143 after an interrupt.`,
 	})
 	for _, g := range []struct {
 		id, title string
+		complete  cobra.CompletionFunc // of operands, for commands without their own; nil: files
 		commands  []*cobra.Command
 	}{
-		{"texts", "Commands on texts:", []*cobra.Command{embedCommand(), rerankCommand(), classifyCommand(), tagCommand(), answerCommand(),
-			tokenizeCommand()}},
-		{"models", "Commands on models:", []*cobra.Command{runCommand(), validateCommand(), benchCommand(), planCommand(), compileCommand(),
-			inspectCommand(), quantizeCommand(), modelsCommand(), pullCommand(), cacheCommand()}},
-		{"server", "Server:", []*cobra.Command{serveCommand()}},
-		{"tools", "Tools:", []*cobra.Command{devicesCommand(), environmentCommand(), versionCommand()}},
+		{"texts", "Commands on texts:", nil, []*cobra.Command{embedCommand(), rerankCommand(), classifyCommand(), tagCommand(),
+			answerCommand(), tokenizeCommand()}},
+		{"models", "Commands on models:", completeModel, []*cobra.Command{runCommand(), validateCommand(), benchCommand(), planCommand(),
+			compileCommand(), inspectCommand(), quantizeCommand(), modelsCommand(), pullCommand(), cacheCommand()}},
+		{"server", "Server:", nil, []*cobra.Command{serveCommand()}},
+		{"tools", "Tools:", cobra.NoFileCompletions, []*cobra.Command{devicesCommand(), environmentCommand(), versionCommand()}},
 	} {
 		root.AddGroup(&cobra.Group{ID: g.id, Title: g.title})
 		for _, c := range g.commands {
-			c.GroupID = g.id
+			if c.GroupID = g.id; c.ValidArgsFunction == nil {
+				c.ValidArgsFunction = g.complete
+			}
 		}
 		root.AddCommand(g.commands...)
 	}

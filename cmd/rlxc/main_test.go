@@ -12,6 +12,8 @@ import (
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
+	"github.com/spf13/cobra"
+	"github.com/stretchr/testify/require"
 	"google.golang.org/protobuf/encoding/prototext"
 	"google.golang.org/protobuf/proto"
 
@@ -42,6 +44,29 @@ func TestWGPU(t *testing.T) {
 		t.Skip(native.EnvLibrary + " is not set")
 	}
 	scripts(t, "wgpu")
+}
+
+// TestCompletion: a shell completes the models of commands on models, nothing where no file can follow, and files elsewhere.
+func TestCompletion(t *testing.T) {
+	root, _ := newRoot()
+	for _, c := range root.Commands() {
+		if c.Hidden {
+			continue
+		}
+		_, operand, _ := strings.Cut(c.Use, " ")
+		if c.ValidArgsFunction == nil {
+			require.Contains(t, []string{"texts", "server"}, c.GroupID, c.Use)
+			continue
+		}
+		names, directive := c.ValidArgsFunction(c, nil, "")
+		if operand == "" || operand == "ID" {
+			require.Empty(t, names, c.Use)
+			require.Equal(t, cobra.ShellCompDirectiveNoFileComp, directive, c.Use)
+			continue
+		}
+		require.Contains(t, names, "bert-tiny", c.Use)
+		require.Equal(t, cobra.ShellCompDirectiveDefault, directive, c.Use)
+	}
 }
 
 // scripts runs the scripts of a folder. They know one command more, "exits CODE ARGS…", which runs rlxc and compares its exit

@@ -30,8 +30,7 @@ random, and equal seeds produce equal bytes. A suffix selects a form: -int8, -qd
   rlxc models bert-base -o bert-base.onnx
   rlxc models bert-base-int8 -o small.onnx
   rlxc models bert-tiny-classifier --seed 7 -o tiny.onnx`,
-		Args:              cobra.MaximumNArgs(1),
-		ValidArgsFunction: completeModel,
+		Args: cobra.MaximumNArgs(1),
 	}
 	c.Flags().StringVarP(&output, "output", "o", "", "file to write")
 	c.Flags().Uint64Var(&seed, "seed", 0, "seed of the weights")

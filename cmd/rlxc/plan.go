@@ -65,9 +65,8 @@ and the exit code is 1 if none was found.
   rlxc plan model.onnx --dim batch=1 --dim seq=128 --html plan.html
   rlxc plan --instance intervals.csv --capacity 1048576
   rlxc plan model.onnx --dim batch=1 --dim seq=8 --json > plan.json; rlxc plan --check plan.json`,
-		Args:              cobra.MaximumNArgs(1),
-		ValidArgsFunction: completeModel,
-		RunE:              p.run,
+		Args: cobra.MaximumNArgs(1),
+		RunE: p.run,
 	}
 	f := c.Flags()
 	f.Var(p.ranges, "dim", "size of a dimension, such as seq=128, or a range of sizes, such as seq=1:512 (repeatable)")

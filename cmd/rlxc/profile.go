@@ -113,7 +113,6 @@ func (p *profile) text(out io.Writer) error {
 	for _, o := range ops {
 		fmt.Fprintf(w, "%.3f\t%s\t%s\t%d\t  %s\n", ms(o.time), shareText(o.time, total), flopRate(o.flops, o.time), o.steps, o.op)
 	}
-	w.Flush()
 	fmt.Fprintln(w, "\nSTART ms\tTIME ms\tGFLOP/s\t  STEP")
 	for _, s := range p.Steps {
 		fmt.Fprintf(w, "%.3f\t%.3f\t%s\t  %s %s\n", ms(s.Start), ms(s.End-s.Start), flopRate(s.Flops, s.End-s.Start), s.Op,

@@ -55,9 +55,8 @@ the model, or else on generated inputs of the sizes of --shapes.`,
 		Example: `  rlxc quantize model.onnx -o small.onnx --dynamic
   rlxc quantize model.onnx -o small.onnx --qdq --calibrate data.npz
   rlxc quantize path/to/folder -o small.onnx --int4 --calibrate texts.txt`,
-		Args:              oneModel,
-		ValidArgsFunction: completeModel,
-		RunE:              q.run,
+		Args: oneModel,
+		RunE: q.run,
 	}
 	f := c.Flags()
 	f.StringVarP(&q.output, "output", "o", "", "file to write")
@@ -204,7 +203,6 @@ func (r *quantizeReport) text(out io.Writer) error {
 	for _, n := range r.NotQuantised {
 		fmt.Fprintf(w, "%s\t%d\tnot quantised: %s\n", n.Op, n.Count, n.Reason)
 	}
-	w.Flush()
 	fmt.Fprintln(w, "\nOUTPUT\tMAX ABS\tMEAN COSINE\tLOWEST")
 	for _, o := range r.Outputs {
 		fmt.Fprintf(w, "%s\t%.2e\t%.6f\t%.6f\n", shown(o.Name), o.MaxAbs, o.Cosine, o.Lowest)

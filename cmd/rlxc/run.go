@@ -45,9 +45,8 @@ fusions that would remove it do not apply.`,
   rlxc run bert-tiny --random --dim batch=1 --dim seq=8 --tap /encoder/layer.0/attention/self/Softmax_output_0
   rlxc run model.onnx --random --dim batch=1 --dim seq=128 --profile --html profile.html
   rlxc run model.onnx --backend onnxruntime --random --dim batch=1 --dim seq=8 --json`,
-		Args:              oneModel,
-		ValidArgsFunction: completeModel,
-		RunE:              r.run,
+		Args: oneModel,
+		RunE: r.run,
 	}
 	r.registerEngine(c)
 	f := c.Flags()

@@ -54,9 +54,8 @@ The exit code is 1 if anything differs.`,
   rlxc validate bert-tiny --atol 1e-5 --rtol 1e-4
   rlxc validate model.onnx --against onnxruntime --shapes 1x1,2x16,1x128
   rlxc validate model.onnx --against onnxruntime -O 0 --bisect`,
-		Args:              oneModel,
-		ValidArgsFunction: completeModel,
-		RunE:              v.run,
+		Args: oneModel,
+		RunE: v.run,
 	}
 	v.registerEngine(c)
 	f := c.Flags()

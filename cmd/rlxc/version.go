@@ -49,12 +49,11 @@ func version() string { return buildReport().Version }
 
 func versionCommand() *cobra.Command {
 	return &cobra.Command{
-		Use:               "version",
-		Short:             "print the version and the commit",
-		Long:              "version prints the version, the commit of the source if the build recorded it, Go's version and the platform.",
-		Example:           "  rlxc version --json",
-		Args:              noArgs,
-		ValidArgsFunction: cobra.NoFileCompletions,
+		Use:     "version",
+		Short:   "print the version and the commit",
+		Long:    "version prints the version, the commit of the source if the build recorded it, Go's version and the platform.",
+		Example: "  rlxc version --json",
+		Args:    noArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			r := buildReport()
 			return emit(c, r, func(out io.Writer) error {

@@ -140,7 +140,8 @@ func (f *frame) stays(k *DeviceTensor) bool {
 
 // port returns how a stage should work on input i; outputs are numbered after the inputs.
 func (f *frame) port(seg *stage, i int) port {
-	k, alone := (*DeviceTensor)(nil), true
+	var k *DeviceTensor
+	var alone bool
 	if in := seg.graph.Inputs; i < len(in) {
 		k, alone = f.boundInput(in[i]), f.readers[in[i]] == 1
 	} else {

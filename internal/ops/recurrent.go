@@ -79,7 +79,7 @@ func (r Recurrent) infer(in []*ir.Value, defaults []string, gates, results int) 
 		if v == nil {
 			continue
 		}
-		if i != RecurrentLengths && v.Type.DType != x.DType {
+		if d := v.Type.DType; i == RecurrentLengths && d != tensor.I32 || i != RecurrentLengths && d != x.DType {
 			return nil, fmt.Errorf("operand %d, %s, is %v beside %v", i, recurrentNames[i], v.Type, x)
 		}
 		if !slices.EqualFunc(v.Type.Shape, want, func(a, b ir.Dim) bool { return ir.Same(a, b) != ir.No }) {

@@ -94,7 +94,7 @@ func (u *unpadding) prove() string {
 	if why := u.findMask(); why != "" {
 		return fmt.Sprintf("node %s: its mask: %s", u.g.Nodes[at].Label(), why)
 	}
-	inner := u.relativeNodes()
+	inner := u.maskNodes()
 	for _, n := range u.g.Nodes {
 		reached := slices.ContainsFunc(n.Inputs,
 			func(v *ir.Value) bool { return v != nil && (u.isPacked(v) || u.late[v] || u.dropped[v.Def]) })

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/rlxc/rlxc/internal/target"
 	"github.com/rlxc/rlxc/ir"
 )
 
@@ -172,7 +173,7 @@ func TestUnpadClauses(t *testing.T) {
 		{"keys of the first token",
 			"%25 = slice(%24) {starts=[0,0,0], sizes=[b,1,4], steps=[1,1,1]}; %26 = reshape(%25) {shape=[b,1,2,2]}; " +
 				"%27 = reshape(%24) {shape=[b,s,2,2]}; %28 = attention(%27, %26, %26, %13); return %28", "has no token axis in front"},
-		// Scores by distance: relativeOf, relativeNodes.
+		// Scores by distance: relativeOf, maskNodes.
 		{"scores by distance", distances + beside, ""},
 		{"scores by distance, for keys", distances + "%71 = transpose(%66) {perm=[0,1,3,2]}; %72 = where(%12, %71, %6); " +
 			"%21 = attention(%18, %19, %20, %72) {scale=0.7}", ""},
@@ -182,6 +183,9 @@ func TestUnpadClauses(t *testing.T) {
 		{"scores by distance as queries", distances + beside + "%30 = reshape(%47) {shape=[1,s,1,1]}; " +
 			"%31 = expand(%30) {shape=[b,s,s,s]}; %27 = attention(%72, %31, %31, %12); return %24, %27", moves},
 		{"scores by distance whose products a result shows", distances + beside + "return %24, %64", moves},
+		{"scores of tokens by tokens in a second mask", "%60 = transpose(%24) {perm=[0,2,1]}; %61 = matmul(%24, %60); " +
+			"%62 = reshape(%61) {shape=[b,1,s,s]}; %72 = where(%12, %62, %6); " + again + "%27 = attention(%25, %25, %25, %72); " + end,
+			"does not follow from an input [batch,seq] alone"},
 		// Sums: isZero, keepsZero.
 		{"a sum", "%25 = mul(%24, %51); " + summed, ""},
 		{"a sum of all", "%25 = tanh(%24); " + summed, sum},
@@ -289,4 +293,19 @@ func TestUnpadPositions(t *testing.T) {
 		at := slices.IndexFunc(g.Nodes, func(n *ir.Node) bool { _, ok := n.Op.(ir.Pack); return ok })
 		require.Equal(t, want, g.Nodes[at].Op.(ir.Pack).Positions)
 	}
+}
+
+// TestUnpadWithoutKernel: padding stays if the backend's attention has a kernel for batches with padding alone.
+func TestUnpadWithoutKernel(t *testing.T) {
+	padded := &target.Target{Name: "padded"}
+	padded.Kernels[ir.KindAttention] = target.Kernel{Runs: target.OnKernel,
+		Supports: func(n *ir.Node) bool { return !n.HasOperand(ir.AttentionSequences) }}
+	text := encoderWith("")
+	before, after := parse(t, text), parse(t, text)
+	_, miss := unpad(after, padded, false)
+	require.Contains(t, miss, "backend padded has no kernel for packed attention")
+	require.Equal(t, before.String(), after.String())
+	n, miss := unpad(after, &target.Target{Name: "host"}, false)
+	require.Empty(t, miss)
+	require.Positive(t, n)
 }

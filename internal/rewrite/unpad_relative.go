@@ -192,35 +192,21 @@ func indicesOf(v *ir.Value, seq ir.Dim) *ir.Value {
 	return v
 }
 
-// relativeNodes lists the nodes from which nothing follows but masks with scores by relative position: packed attention makes these
-// itself.
-func (u *unpadding) relativeNodes() map[*ir.Node]bool {
-	masks, inner := map[*ir.Value]bool{}, map[*ir.Node]bool{}
-	for _, n := range u.g.Nodes {
-		if v := ir.Operand(n.Inputs, ir.AttentionMask); n.Op.Kind() == ir.KindAttention && hasRelative(v, map[*ir.Value]bool{}) {
-			masks[v] = true
-		}
-	}
+// maskNodes lists the nodes from which nothing follows but masks of attention. Those that read tokens make scores by relative position,
+// for findMask refuses other masks of tokens: packed attention makes these scores itself.
+func (u *unpadding) maskNodes() map[*ir.Node]bool {
+	inner := map[*ir.Node]bool{}
 	for _, n := range slices.Backward(u.g.Nodes) {
 		all := true
 		for _, v := range n.Outputs {
 			all = all && !slices.Contains(u.g.Outputs, v)
 			for _, use := range v.Uses {
-				all = all && (inner[use.Node] || masks[v] && use.Node.Op.Kind() == ir.KindAttention && use.Index == ir.AttentionMask)
+				all = all && (inner[use.Node] || use.Node.Op.Kind() == ir.KindAttention && use.Index == ir.AttentionMask)
 			}
 		}
 		inner[n] = all
 	}
 	return inner
-}
-
-// hasRelative reports whether a mask is made of scores by relative position.
-func hasRelative(v *ir.Value, seen map[*ir.Value]bool) bool {
-	if v == nil || seen[v] || v.Def == nil {
-		return false
-	}
-	seen[v] = true
-	return relativeOf(v) != nil || slices.ContainsFunc(v.Def.Inputs, func(x *ir.Value) bool { return hasRelative(x, seen) })
 }
 
 // operands adds placeholders for the scores and their indices to the operands of attention.

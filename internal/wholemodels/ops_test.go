@@ -128,6 +128,24 @@ func TestWithOpSaved(t *testing.T) {
 	require.Equal(t, []int64{0, 2, 1}, out["counts"].Int64s())
 }
 
+// TestWithOpUnused: a node names fewer results than its operator has.
+func TestWithOpUnused(t *testing.T) {
+	model := clipModel(limitOne)
+	model.Graph.Node[1].Output, model.Graph.Output = []string{"c"}, model.Graph.Output[:1]
+	m, err := rlxc.FromProto(model, "clip", rlxc.WithOp(clipped))
+	require.NoError(t, err)
+	defer m.Close()
+	p, err := m.Compile(context.Background(), rlxc.CompileOptions{Verify: true})
+	require.NoError(t, err)
+	defer p.Close()
+	s, err := p.NewSession()
+	require.NoError(t, err)
+	defer s.Close()
+	out, err := s.Run(context.Background(), rlxc.Tensors{"x": tensor.FromSlice([]float32{-1, 0.5, 2, 3}, 2, 2)})
+	require.NoError(t, err)
+	require.Equal(t, []float64{0, 1, 2, 2}, out["y"].Float64s())
+}
+
 func TestWithOpErrors(t *testing.T) {
 	t.Chdir(root)
 	half := clipped
