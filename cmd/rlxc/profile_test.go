@@ -1,14 +1,15 @@
 package main
 
 import (
-	"slices"
+	"bytes"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/rlxc/rlxc"
-	"github.com/rlxc/rlxc/internal/page"
+	"github.com/rlxc/rlxc/internal/recorded"
 	"github.com/rlxc/rlxc/ir"
 )
 
@@ -29,23 +30,23 @@ func TestFlopRate(t *testing.T) {
 	require.Empty(t, flopRate(1, 0))
 }
 
-// TestFlames: a box a step, below one for each module that it is in, which is as wide as its steps are.
-func TestFlames(t *testing.T) {
-	p := &profile{[]rlxc.StepTime{{Op: "conv", Nodes: []string{"/a/b/Conv"}, End: time.Millisecond},
-		{Op: "matmul", Nodes: []string{"/a/MatMul"}, Start: time.Millisecond, End: 4 * time.Millisecond, Flops: 6e6}}}
-	ops, _ := p.byOp()
-	c := p.flames(ops)
-	type box struct {
-		label      string
-		x, w, deep float64
+// TestProfilePage records what the page of a run shows: three levels of modules, more ops than the table has columns, and a step that
+// follows from no node.
+func TestProfilePage(t *testing.T) {
+	p := &profile{}
+	at := time.Duration(0)
+	for i, s := range []rlxc.StepTime{{Op: "copy"}, {Op: "conv", Nodes: []string{"/a/layer.0/x/Conv", "/a/layer.0/x/Relu"}, Flops: 6e6},
+		{Op: "matmul", Nodes: []string{"/a/layer.0/MatMul"}, Flops: 2e6}, {Op: "pool", Nodes: []string{"/a/layer.1/Pool"}},
+		{Op: "map", Nodes: []string{"/a/layer.1/Neg"}}, {Op: "topk", Nodes: []string{"/b/TopK"}}, {Op: "norm", Nodes: []string{"/b/Norm"}},
+		{Op: "gather", Nodes: []string{"/b/Gather"}}, {Op: "matmul", Nodes: []string{"MatMul"}, Flops: 1e6}} {
+		s.Start, s.End = at, at+time.Duration(10-i)*time.Millisecond
+		at = s.End + time.Microsecond
+		p.Steps = append(p.Steps, s)
 	}
-	var got []box
-	for _, b := range c.Boxes {
-		got = append(got, box{b.Label, b.X, b.W, b.Y / frameHeight})
-	}
-	require.ElementsMatch(t, []box{{"a", 0, 1, 0}, {"b", 0, 0.25, 1}, {"conv", 0, 0.25, 2}, {"matmul", 0.25, 0.75, 1}}, got)
-	require.Equal(t, 3.0*frameHeight, c.Height)
-	i := slices.IndexFunc(c.Boxes, func(b page.Box) bool { return b.Label == "matmul" })
-	require.Equal(t, "matmul /a/MatMul\n3.000 ms, from 1.000 ms on, 2.0 GFLOP/s", c.Boxes[i].About)
-	require.Equal(t, page.Colour(slices.IndexFunc(ops, func(o opTime) bool { return o.op == "matmul" })), c.Boxes[i].Fill)
+	var out bytes.Buffer
+	require.NoError(t, p.writeHTML(&out, "a run"))
+	_, body, ok := strings.Cut(out.String(), "<body>")
+	require.True(t, ok)
+	body, _, _ = strings.Cut(body, "<script")
+	recorded.Check(t, "testdata/profile.html", *update, body)
 }
