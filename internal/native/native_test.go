@@ -4,11 +4,15 @@ import (
 	"encoding/binary"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
+	"unsafe"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/rlxc/rlxc/internal/dynlib"
 )
 
 func libraryPath(t *testing.T) string {
@@ -106,6 +110,63 @@ func TestManyAtOnce(t *testing.T) {
 		wg.Go(func() { run(t, d, p, i*100) })
 	}
 	wg.Wait()
+}
+
+// objects are what the library counts, in the order of WGPUGlobalReport.
+var objects = strings.Fields("surfaces adapters devices queues pipelineLayouts shaderModules bindGroupLayouts bindGroups commandBuffers " +
+	"renderBundles renderPipelines computePipelines pipelineCaches querySets buffers textures textureViews samplers")
+
+// held returns how many objects of each kind the library holds.
+func held(t *testing.T, l *Library) map[string]uintptr {
+	handle, err := dynlib.Open(l.Path)
+	require.NoError(t, err)
+	generate, err := dynlib.Symbol(handle, "wgpuGenerateReport")
+	require.NoError(t, err)
+	report := make([][4]uintptr, len(objects)) // allocated, kept, released, bytes of one
+	dynlib.Call(generate, l.instance, uintptr(unsafe.Pointer(unsafe.SliceData(report))))
+	runtime.KeepAlive(report)
+	counts := map[string]uintptr{}
+	for i, name := range objects {
+		counts[name] = report[i][0]
+	}
+	return counts
+}
+
+// TestReleased: of all that is made of the library, nothing is left once it is released, after mistakes either.
+func TestReleased(t *testing.T) {
+	l, err := Open(libraryPath(t))
+	require.NoError(t, err)
+	begin := held(t, l)
+	adapters := l.Adapters()
+	a, err := Choose(adapters, "")
+	require.NoError(t, err)
+	before := held(t, l)
+	d, err := a.Open()
+	require.NoError(t, err)
+	opened := held(t, l)
+	require.Equal(t, before["devices"]+1, opened["devices"])
+	p, err := compile(d, "double", double, true)
+	require.NoError(t, err)
+	_, err = compile(d, "broken", "fn main( {", true)
+	require.Error(t, err)
+	_, err = d.Bind(p, nil)
+	require.Error(t, err)
+	run(t, d, p, 7)
+	if d.CanTime() {
+		q, err := d.Queries(2)
+		require.NoError(t, err)
+		require.Equal(t, opened["querySets"]+1, held(t, l)["querySets"])
+		q.Release()
+	}
+	require.Equal(t, opened["computePipelines"]+1, held(t, l)["computePipelines"])
+	p.Release()
+	require.Equal(t, opened, held(t, l))
+	d.Close()
+	require.Equal(t, before, held(t, l))
+	for _, a := range adapters {
+		a.Release()
+	}
+	require.Equal(t, begin, held(t, l))
 }
 
 // TestMistakes makes the mistakes that a program can make; the process must live and the device work on.
