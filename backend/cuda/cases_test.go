@@ -140,6 +140,27 @@ func TestCasesOnTheHostSide(t *testing.T) {
 	})
 }
 
+// TestRefit: an instance that follows its program to other sizes gives back the stream and the graphs of the last ones.
+func TestRefit(t *testing.T) {
+	onFakes(t, func(t *testing.T, d *Device, fake *drivertest.Driver) {
+		g, err := ir.Parse(`graph "" (%0: f32[s,36]) { const %1: f32[36,132] = data %2 = matmul(%0, %1) return %2 }`)
+		require.NoError(t, err)
+		b := ir.Binding{"s": 3}
+		p, m := load(t, d, g, b, "refit", true), d.NewMemory()
+		defer m.Close()
+		instance, err := p.Attach(m, nil)
+		require.NoError(t, err)
+		for range 3 {
+			_, err = instance.Run(context.Background(), backendtest.Inputs(t, g, b))
+			require.NoError(t, err)
+			require.Equal(t, 1, fake.Calls["cuStreamCreate"]-fake.Calls["cuStreamDestroy_v2"])
+			require.Equal(t, 1, fake.Calls["cuGraphInstantiateWithFlags"]-fake.Calls["cuGraphExecDestroy"])
+			p, err = p.Refit(nil)
+			require.NoError(t, err)
+		}
+	})
+}
+
 // TestInstructionsCount: an instruction knows how many values it takes, which reports an absent zero point from the first operand.
 func TestInstructionsCount(t *testing.T) {
 	e := &expression{}
