@@ -197,6 +197,39 @@ func TestFaults(t *testing.T) {
 	}
 }
 
+// TestFaultsInBodies is TestFaults for bodies of control flow, in the first run and in the second, at another size.
+func TestFaultsInBodies(t *testing.T) {
+	m, err := rlxc.FromProto(modeltest.ControlModel(), "control")
+	require.NoError(t, err)
+	defer m.Close()
+	t.Setenv("XDG_CACHE_HOME", t.TempDir()) // kernels are compiled once
+	for n, ended := 1, false; !ended; n++ {
+		t.Run(fmt.Sprint(n), func(t *testing.T) {
+			d := drivertest.New(t)
+			p, err := m.Compile(context.Background(), rlxc.CompileOptions{Backend: "cuda", Verify: true})
+			require.NoError(t, err)
+			defer p.Close()
+			s, err := p.NewSession()
+			require.NoError(t, err)
+			defer s.Close()
+			d.FailAt = n
+			for _, rows := range []int{2, 5} {
+				if _, err = s.Run(context.Background(), rlxc.Tensors{"x": tensor.New(tensor.F32, rows, 4)}); err != nil {
+					break
+				}
+			}
+			if ended, d.FailAt = d.FailAt > 0, 0; ended {
+				require.NoError(t, err)
+				require.Greater(t, n, 50)
+			} else {
+				require.ErrorContains(t, err, "the device is out of memory")
+				_, err = s.Run(context.Background(), rlxc.Tensors{"x": tensor.New(tensor.F32, 3, 4)})
+				require.NoError(t, err, "the session works on")
+			}
+		})
+	}
+}
+
 // TestProfile: every step that the device ran has a time.
 func TestProfile(t *testing.T) {
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
