@@ -51,6 +51,13 @@ func TestVerify(t *testing.T) {
 			op.Types = []ir.Type{{DType: tensor.I64, Unranked: true}}
 			g.Nodes[2].Op = op
 		}},
+		{"result %5 is f32[n,4] where the shape rule returns", func(g *ir.Graph) {
+			op, list := g.Nodes[2].Op.(ir.Custom), g.Nodes[2].Outputs[0].Type
+			elem := list
+			list.Kind, list.Elem = ir.SequenceType, &elem
+			op.Types = []ir.Type{list}
+			g.Nodes[2].Op = op
+		}},
 		{"1 names for 2 outputs", func(g *ir.Graph) { g.OutputNames = []string{"a"} }},
 		{"output 1 is absent", func(g *ir.Graph) { g.Outputs[1] = nil }},
 		{"is a constant", func(g *ir.Graph) { g.Inputs[0].Const = tensor.New(tensor.F32, 4) }},

@@ -44,6 +44,20 @@ func TestReadNPYThatNumPyWrote(t *testing.T) {
 	require.Equal(t, []complex64{1 + 2i}, Of[complex64](x))
 }
 
+// TestReadNPYThatIsLarge: memory grows with what comes, in few steps.
+func TestReadNPYThatIsLarge(t *testing.T) {
+	x := New(I16, 3, 1<<20)
+	for i := range x.Len() {
+		x.SetInt64(i, int64(i%30011))
+	}
+	var file bytes.Buffer
+	require.NoError(t, WriteNPY(&file, x))
+	y, err := ReadNPY(&file, 1<<30)
+	require.NoError(t, err)
+	require.Equal(t, x.Shape(), y.Shape())
+	require.True(t, bytes.Equal(x.Bytes(), y.Bytes()))
+}
+
 func TestReadNPYThatIsBroken(t *testing.T) {
 	_, err := ReadNPY(strings.NewReader("PK\x03\x04 and so on"), 1<<20)
 	require.ErrorContains(t, err, "not a .npy file: it does not begin like one")

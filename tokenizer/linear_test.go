@@ -43,6 +43,15 @@ func TestLinear(t *testing.T) {
 	require.Greater(t, counted, len(longFamilies)*len(longUnits)/2)
 }
 
+// TestMegabytes counts 2 MB of words: work is allowed by the length of a text.
+func TestMegabytes(t *testing.T) {
+	for _, name := range []string{"bert-uncased", "llama3", "t5"} {
+		n, err := openRecorded(t, name).Count(Text(strings.Repeat("Hello there, world! ", 100_000)))
+		require.NoError(t, err, name)
+		require.Greater(t, n, 400_000, name)
+	}
+}
+
 // TestLongWords encodes words of 64 KiB in each family.
 func TestLongWords(t *testing.T) {
 	const size = 1 << 16

@@ -2,6 +2,8 @@ package cuda_test
 
 import (
 	"context"
+	"encoding/binary"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -116,9 +118,18 @@ func TestCustomOnTheHostSide(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Setenv("XDG_CACHE_HOME", t.TempDir())
 			d := drivertest.New(t)
+			var words []int64
+			d.Run = func(l drivertest.Launch) {
+				for b := l.Params; l.Kernel == "compute" && len(b) > 0; b = b[8:] {
+					words = append(words, int64(binary.NativeEndian.Uint64(b)))
+				}
+			}
 			_, err := runClip(t, tensor.F32, op)
 			require.NoError(t, err)
 			require.Equal(t, 1, d.Kernels["compute"])
+			at := slices.Index(words, 400)
+			require.Positive(t, at)
+			require.Equal(t, []int64{3, 400, 1, 1}, words[at-1:][:4], "sizes, and 1 beyond them")
 			require.Equal(t, 1, d.Early, "the addition after it")
 			if name != "cuda" {
 				require.Empty(t, d.Sources)

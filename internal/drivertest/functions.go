@@ -124,6 +124,9 @@ var functions = map[string]any{
 		if !d.is("link", state) || kind != 1 || !strings.HasSuffix(ptx, "\x00") || !strings.HasPrefix(ptx, ".version") {
 			return d.problem("no PTX, or without its end: kind %d, %.20q", kind, ptx)
 		}
+		if strings.Contains(ptx, `.pragma "start next"`) || strings.Contains(ptx, `.pragma "wait for last"`) {
+			return d.problem("%s: PTX with the generator's marks, which the driver would pass over", text(name))
+		}
 		d.modules = append(d.modules, []byte("machine code of "+text(name)+"\x00"))
 		return 0
 	},

@@ -239,6 +239,10 @@ func forgeries() map[string]attack {
 		codesMap+`%4 = map(%0, %1, %2) {expr=[dequantize(in0, in2) {to=f32}, quantize(x0, in1) {to=u8, axis=1}]} return %4 as "y" }`)
 	add("a map that quantises by 0", "quantising divides by it",
 		codesMap+`%4 = map(%0, %2, %3) {expr=[dequantize(in0, in1) {to=f32}, quantize(x0, in2) {to=u8}]} return %4 as "y" }`)
+	const bytesAttention = `graph "g" (%0 "q": u8[1,2,1,4], %1 "s": f32[]) { const %2: f32[] = [0.5] const %3: u8[] = [128] `
+	add("attention of bytes", "", bytesAttention+`%4 = qattention(%0, %0, %0, _, %2, %3, %2, %3, %2, %3, _, _, %2, %3) return %4 as "y" }`)
+	add("attention of bytes that quantises by 0", "a scale is 0: quantising divides by it", bytesAttention+
+		`const %5: f32[] = [0] %6 = mul(%1, %5) %4 = qattention(%0, %0, %0, _, %2, %3, %2, %3, %2, %3, _, _, %6, %3) return %4 as "y" }`)
 	packs := func(inputs, operands string) string {
 		return inputs + ` %2: i32[b,4], %3: i32[b], %4: i32[b,4], %5: i32[b,4], %6: i32[t], %7: i64[1,t], %8: i64[1,t] = rlxc.Pack(` +
 			operands + `) %9: i64[b,s] = rlxc.Unpack(%8, %6, %1) return %9 as "y" }`
