@@ -20,6 +20,7 @@ import (
 	"github.com/rlxc/rlxc/backend/cpu/kernel"
 	"github.com/rlxc/rlxc/internal/fixtures"
 	"github.com/rlxc/rlxc/internal/rewrite"
+	"github.com/rlxc/rlxc/models"
 	"github.com/rlxc/rlxc/onnx"
 	"github.com/rlxc/rlxc/onnx/onnxpb"
 	"github.com/rlxc/rlxc/tensor"
@@ -286,8 +287,7 @@ func encoders() (all []encoder) {
 }
 
 // TestUnpadProperties draws batches of 1 to 64 texts of 0 to 512 positions, with masks of all kinds, for a bounded number of positions in
-// all,
-// and holds them to their rows run alone, poisoned and proved. What a sanity check leaves out takes
+// all, and holds them to their rows run alone, poisoned and proved. What a sanity check leaves out takes
 //
 //	go test . -run TestUnpadProperties -timeout 5h -unpad-positions 50000 -unpad-levels
 //
@@ -404,6 +404,33 @@ func withHead(t *testing.T, name string) *Model {
 		&onnxpb.NodeProto{OpType: "MatMul", Input: []string{"cls", "head"}, Output: []string{"logits"}})
 	g.Output[0].Name, shape.Dim = "logits", []*onnxpb.TensorShapeProto_Dimension{shape.Dim[0],
 		{Value: &onnxpb.TensorShapeProto_Dimension_DimValue{DimValue: 3}}}
+	m, err := FromProto(&p, name)
+	require.NoError(t, err)
+	t.Cleanup(func() { m.Close() })
+	return m
+}
+
+// withSum is bert-tiny with the sum of the tokens that the mask keeps in place of its outputs.
+func withSum(t *testing.T, name string) *Model {
+	files, err := models.FS("bert-tiny")
+	require.NoError(t, err)
+	data, err := fs.ReadFile(files, "model.onnx")
+	require.NoError(t, err)
+	var p onnxpb.ModelProto
+	require.NoError(t, proto.Unmarshal(data, &p))
+	g := p.Graph
+	g.Initializer = append(g.Initializer, onnx.FromTensor("last", tensor.FromSlice([]int64{-1})),
+		onnx.FromTensor("tokens", tensor.FromSlice([]int64{1})))
+	node := func(op, out string, in ...string) *onnxpb.NodeProto {
+		return &onnxpb.NodeProto{OpType: op, Input: in, Output: []string{out}}
+	}
+	cast, sum := node("Cast", "kept", "attention_mask"), node("ReduceSum", "sum", "weighted", "tokens")
+	cast.Attribute = []*onnxpb.AttributeProto{{Name: "to", Type: onnxpb.AttributeProto_INT, I: int64(tensor.F32)}}
+	sum.Attribute = []*onnxpb.AttributeProto{{Name: "keepdims", Type: onnxpb.AttributeProto_INT}}
+	g.Node = append(g.Node, cast, node("Unsqueeze", "weights", "kept", "last"), node("Mul", "weighted", g.Output[0].Name, "weights"), sum)
+	g.Output = g.Output[:1]
+	shape := g.Output[0].Type.GetTensorType().Shape
+	g.Output[0].Name, shape.Dim = "sum", slices.Delete(shape.Dim, 1, 2)
 	m, err := FromProto(&p, name)
 	require.NoError(t, err)
 	t.Cleanup(func() { m.Close() })
@@ -566,13 +593,15 @@ func TestUnpadNames(t *testing.T) {
 
 // TestRunPacked holds texts without padding to the same texts padded.
 func TestRunPacked(t *testing.T) {
-	for _, name := range []string{"bert-tiny", "roberta", "bert-tiny-qa"} { // roberta counts positions beforehand
-		t.Run(name, func(t *testing.T) {
-			m, err := Open(fixtures.Model(t, name))
-			require.NoError(t, err)
-			defer m.Close()
+	all := append(encoders(), encoder{name: "sums", open: withSum, ids: 900})
+	for _, e := range all { // roberta counts positions beforehand, sentence the tokens of a text
+		if !slices.Contains([]string{"bert-tiny", "roberta", "bert-tiny-qa", "sentence-dynamo-20", "sums"}, e.name) {
+			continue
+		}
+		t.Run(e.name, func(t *testing.T) {
+			m := e.open(t, e.name)
 			s, padded := unpadded(t, m, CompileOptions{}), unpadded(t, m, CompileOptions{})
-			for _, lengths := range [][]int{{1}, {5, 1, 40}, {3, 3, 3, 3, 3}, {130, 2}} {
+			for _, lengths := range [][]int{{1}, {5, 1, 40}, {3, 3, 3, 3, 3}, {100, 2}} {
 				starts, longest := []int{0}, slices.Max(lengths)
 				mask := tensor.New(tensor.I64, len(lengths), longest)
 				for i, n := range lengths {
@@ -580,6 +609,9 @@ func TestRunPacked(t *testing.T) {
 					fill(tensor.Of[int64](mask)[i*longest:][:n], 1)
 				}
 				in := paddedInputs(rand.New(rand.NewPCG(1, 1)), m, mask)
+				for i := range in["input_ids"].Len() {
+					in["input_ids"].SetInt64(i, in["input_ids"].Int64(i)%int64(e.ids))
+				}
 				want, err := padded.Run(context.Background(), in)
 				require.NoError(t, err)
 				rows := PackedBatch{Starts: starts, Inputs: Tensors{}}
