@@ -96,3 +96,21 @@ func TestContentOfNothing(t *testing.T) {
 		require.Equal(t, c[2], ir.Binary{Fn: ir.Add}.Content([]*ir.Value{{Dims: c[0]}, {Dims: c[1]}}))
 	}
 }
+
+// TestFoldDepth: a chain of nodes that is too long for the stack is not folded.
+func TestFoldDepth(t *testing.T) {
+	g := ir.NewGraph("")
+	v := g.NewConst("", tensor.Scalar(float32(2)))
+	for n := 1; n <= 10_001; n++ {
+		out, err := g.Append(ir.Unary{Fn: ir.Neg}, []*ir.Value{v})
+		require.NoError(t, err)
+		v = out[0]
+		if n == 100 {
+			x, ok := ir.Fold(v, 10, ir.NewMemo(1<<20))
+			require.True(t, ok)
+			require.Equal(t, 2.0, x.Float64(0))
+		}
+	}
+	_, ok := ir.Fold(v, 10, ir.NewMemo(1<<20))
+	require.False(t, ok)
+}

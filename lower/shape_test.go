@@ -333,3 +333,20 @@ func TestInputsThatAreNoTensors(t *testing.T) {
 	_, err := s.lower(13, y)
 	require.ErrorContains(t, err, `input "m": unsupported: only tensors`)
 }
+
+// TestFunctionWithoutOperand: an operand that a call leaves out is absent in the function, too.
+func TestFunctionWithoutOperand(t *testing.T) {
+	s := &sketch{}
+	s.input("x", tensor.F32, 2)
+	s.g.Node = []*onnxpb.NodeProto{{OpType: "Cut", Domain: "local", Input: []string{"x"}, Output: []string{"y"}}}
+	s.g.Output = []*onnxpb.ValueInfoProto{{Name: "y"}}
+	sets := []*onnxpb.OperatorSetIdProto{{Version: 17}, {Domain: "local", Version: 1}}
+	operands := []string{"a", "low", "high"}
+	cut := &onnxpb.FunctionProto{Name: "Cut", Domain: "local", Input: operands, Output: []string{"b"}, OpsetImport: sets,
+		Node: []*onnxpb.NodeProto{{OpType: "Clip", Input: operands, Output: []string{"b"}}}}
+	g, err := Model(&onnxpb.ModelProto{Graph: &s.g, OpsetImport: sets, Functions: []*onnxpb.FunctionProto{cut}})
+	require.NoError(t, err)
+	y, err := ir.Interpret(g, []*tensor.Tensor{tensor.FromSlice([]float32{-3, 5})})
+	require.NoError(t, err)
+	require.Equal(t, []float64{-3, 5}, y[0].Float64s())
+}

@@ -161,6 +161,42 @@ func TestCheckFindsProblems(t *testing.T) {
 	require.NoError(t, Check(attribute(&onnxpb.AttributeProto{Name: "a", Type: onnxpb.AttributeProto_INTS})))
 }
 
+// TestCheckFields gives attributes of each type a value of each other type.
+func TestCheckFields(t *testing.T) {
+	tensor, body := &onnxpb.TensorProto{DataType: 1, FloatData: []float32{1}}, graph(nil, nil)
+	fields := map[onnxpb.AttributeProto_AttributeType]func(a *onnxpb.AttributeProto){
+		onnxpb.AttributeProto_FLOAT:          func(a *onnxpb.AttributeProto) { a.F = 1 },
+		onnxpb.AttributeProto_INT:            func(a *onnxpb.AttributeProto) { a.I = 1 },
+		onnxpb.AttributeProto_STRING:         func(a *onnxpb.AttributeProto) { a.S = []byte("s") },
+		onnxpb.AttributeProto_TENSOR:         func(a *onnxpb.AttributeProto) { a.T = tensor },
+		onnxpb.AttributeProto_GRAPH:          func(a *onnxpb.AttributeProto) { a.G = body },
+		onnxpb.AttributeProto_SPARSE_TENSOR:  func(a *onnxpb.AttributeProto) { a.SparseTensor = &onnxpb.SparseTensorProto{} },
+		onnxpb.AttributeProto_TYPE_PROTO:     func(a *onnxpb.AttributeProto) { a.Tp = &onnxpb.TypeProto{} },
+		onnxpb.AttributeProto_FLOATS:         func(a *onnxpb.AttributeProto) { a.Floats = []float32{1} },
+		onnxpb.AttributeProto_INTS:           func(a *onnxpb.AttributeProto) { a.Ints = []int64{1} },
+		onnxpb.AttributeProto_STRINGS:        func(a *onnxpb.AttributeProto) { a.Strings = [][]byte{[]byte("s")} },
+		onnxpb.AttributeProto_TENSORS:        func(a *onnxpb.AttributeProto) { a.Tensors = []*onnxpb.TensorProto{tensor} },
+		onnxpb.AttributeProto_GRAPHS:         func(a *onnxpb.AttributeProto) { a.Graphs = []*onnxpb.GraphProto{body} },
+		onnxpb.AttributeProto_SPARSE_TENSORS: func(a *onnxpb.AttributeProto) { a.SparseTensors = []*onnxpb.SparseTensorProto{{}} },
+		onnxpb.AttributeProto_TYPE_PROTOS:    func(a *onnxpb.AttributeProto) { a.TypeProtos = []*onnxpb.TypeProto{{}} },
+	}
+	require.Len(t, fields, len(onnxpb.AttributeProto_AttributeType_name)-1, "all but UNDEFINED")
+	for kind := range fields {
+		for field, set := range fields {
+			a := &onnxpb.AttributeProto{Name: "a", Type: kind}
+			set(a)
+			err := Check(&onnxpb.ModelProto{IrVersion: 8, OpsetImport: []*onnxpb.OperatorSetIdProto{{Version: 17}},
+				Graph: graph([]string{"x"}, []string{"y"}, node("Op", "n", []string{"x"}, []string{"y"}, a))})
+			wrong := fmt.Sprintf("its type is %s, its value is in the field of %s", kind, field)
+			if kind != field {
+				require.ErrorContains(t, err, wrong)
+			} else if err != nil {
+				require.NotContains(t, err.Error(), wrong)
+			}
+		}
+	}
+}
+
 func TestCheckReportsEveryProblemOnce(t *testing.T) {
 	g := graph([]string{"x"}, []string{"y"}, add("sum", "x", "x", "y"))
 	for i := range 50 {

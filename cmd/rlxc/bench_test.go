@@ -116,3 +116,9 @@ func TestCacheStays(t *testing.T) {
 	require.Len(t, in, 5, "the caller's")
 	require.NoError(t, done())
 }
+
+func TestSpread(t *testing.T) {
+	require.Equal(t, []int{1, 4, 7}, spread([]int{0, 1, 2, 3, 4, 5, 6, 7, 8}, 3))
+	require.Equal(t, []int{0, 1, 2}, spread([]int{0, 1, 2}, 9), "no more than there are")
+	require.Empty(t, spread([]int{0, 1, 2}, 0))
+}
