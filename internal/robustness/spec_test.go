@@ -110,6 +110,7 @@ func trees() (out []hostile) {
 	}
 	set := func(key string, v any) func(map[string]any) { return func(a map[string]any) { a[key] = v } }
 	regressor("in order", "returns f32[2,1]=3,3", func(map[string]any) {})
+	regressor("with rates that say how often", "returns f32[2,1]=3,3", set("nodes_hitrates", []float32{1, 2, 3}))
 	regressor("circle", "refused ways", set("nodes_truenodeids", []int64{0, 0, 0}))
 	regressor("longer circle", "refused ways", func(a map[string]any) {
 		a["target_nodeids"] = []int64{2, 2}
