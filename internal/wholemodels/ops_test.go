@@ -193,3 +193,38 @@ func TestOpName(t *testing.T) {
 		require.ErrorContains(t, err, "a duplicate custom operator onnx.ClipCount")
 	}
 }
+
+// TestIfOfSeveral: a condition of two elements, which only a run knows, is an error that names it.
+func TestIfOfSeveral(t *testing.T) {
+	body := func(name, op string) *onnxpb.AttributeProto {
+		return &onnxpb.AttributeProto{Name: name, Type: onnxpb.AttributeProto_GRAPH, G: &onnxpb.GraphProto{Name: name,
+			Node:   []*onnxpb.NodeProto{{OpType: op, Input: []string{"x"}, Output: []string{name}}},
+			Output: []*onnxpb.ValueInfoProto{{Name: name}}}}
+	}
+	model := clipModel(limitOne)
+	g := model.Graph
+	x := g.Input[0]
+	condition := &onnxpb.NodeProto{OpType: "Cast", Input: []string{"c"}, Output: []string{"chosen"},
+		Attribute: []*onnxpb.AttributeProto{{Name: "to", Type: onnxpb.AttributeProto_INT, I: int64(tensor.Bool)}}}
+	g.Node = []*onnxpb.NodeProto{condition, {OpType: "If", Name: "if", Input: []string{"chosen"}, Output: []string{"y"},
+		Attribute: []*onnxpb.AttributeProto{body("then_branch", "Neg"), body("else_branch", "Abs")}}}
+	g.Output[1].Name = "c"
+	g.Input, g.Output = []*onnxpb.ValueInfoProto{x, g.Output[1]}, g.Output[:1]
+	m, err := rlxc.FromProto(model, "if")
+	require.NoError(t, err)
+	defer m.Close()
+	p, err := m.Compile(context.Background(), rlxc.CompileOptions{Verify: true})
+	require.NoError(t, err)
+	defer p.Close()
+	s, err := p.NewSession()
+	require.NoError(t, err)
+	defer s.Close()
+	run := func(c ...int64) (rlxc.Tensors, error) {
+		return s.Run(context.Background(), rlxc.Tensors{"x": tensor.FromSlice([]float32{-1, 2}, 1, 2), "c": tensor.FromSlice(c)})
+	}
+	_, err = run(1, 0)
+	require.ErrorContains(t, err, "not one bool")
+	out, err := run(0)
+	require.NoError(t, err)
+	require.Equal(t, []float64{1, 2}, out["y"].Float64s())
+}
