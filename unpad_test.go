@@ -381,60 +381,60 @@ func TestUnpadHead(t *testing.T) {
 	}
 }
 
-// withHead is an encoder of testdata/exports with a classifier of the first token in place of its output.
-func withHead(t *testing.T, name string) *Model {
-	z, err := zip.OpenReader("testdata/exports/" + name + ".zip")
-	require.NoError(t, err)
-	defer z.Close()
-	data, err := fs.ReadFile(z, "model.onnx")
+// changed is a model of a folder whose graph is changed.
+func changed(t *testing.T, folder fs.FS, name string, change func(g *onnxpb.GraphProto)) *Model {
+	data, err := fs.ReadFile(folder, "model.onnx")
 	require.NoError(t, err)
 	var p onnxpb.ModelProto
 	require.NoError(t, proto.Unmarshal(data, &p))
-	g := p.Graph
-	shape := g.Output[0].Type.GetTensorType().Shape
-	width := int(shape.Dim[2].GetDimValue())
-	w, r := tensor.New(tensor.F32, width, 3), rand.New(rand.NewPCG(1, 1))
-	for i := range w.Len() {
-		w.SetFloat64(i, r.NormFloat64())
-	}
-	g.Initializer = append(g.Initializer, onnx.FromTensor("first", tensor.Scalar(int64(0))), onnx.FromTensor("head", w))
-	g.Node = append(g.Node,
-		&onnxpb.NodeProto{OpType: "Gather", Input: []string{g.Output[0].Name, "first"}, Output: []string{"cls"},
-			Attribute: []*onnxpb.AttributeProto{{Name: "axis", Type: onnxpb.AttributeProto_INT, I: 1}}},
-		&onnxpb.NodeProto{OpType: "MatMul", Input: []string{"cls", "head"}, Output: []string{"logits"}})
-	g.Output[0].Name, shape.Dim = "logits", []*onnxpb.TensorShapeProto_Dimension{shape.Dim[0],
-		{Value: &onnxpb.TensorShapeProto_Dimension_DimValue{DimValue: 3}}}
+	change(p.Graph)
 	m, err := FromProto(&p, name)
 	require.NoError(t, err)
 	t.Cleanup(func() { m.Close() })
 	return m
 }
 
+// withHead is an encoder of testdata/exports with a classifier of the first token in place of its output.
+func withHead(t *testing.T, name string) *Model {
+	z, err := zip.OpenReader("testdata/exports/" + name + ".zip")
+	require.NoError(t, err)
+	defer z.Close()
+	return changed(t, z, name, func(g *onnxpb.GraphProto) {
+		shape := g.Output[0].Type.GetTensorType().Shape
+		width := int(shape.Dim[2].GetDimValue())
+		w, r := tensor.New(tensor.F32, width, 3), rand.New(rand.NewPCG(1, 1))
+		for i := range w.Len() {
+			w.SetFloat64(i, r.NormFloat64())
+		}
+		g.Initializer = append(g.Initializer, onnx.FromTensor("first", tensor.Scalar(int64(0))), onnx.FromTensor("head", w))
+		g.Node = append(g.Node,
+			&onnxpb.NodeProto{OpType: "Gather", Input: []string{g.Output[0].Name, "first"}, Output: []string{"cls"},
+				Attribute: []*onnxpb.AttributeProto{{Name: "axis", Type: onnxpb.AttributeProto_INT, I: 1}}},
+			&onnxpb.NodeProto{OpType: "MatMul", Input: []string{"cls", "head"}, Output: []string{"logits"}})
+		g.Output[0].Name, shape.Dim = "logits", []*onnxpb.TensorShapeProto_Dimension{shape.Dim[0],
+			{Value: &onnxpb.TensorShapeProto_Dimension_DimValue{DimValue: 3}}}
+	})
+}
+
 // withSum is bert-tiny with the sum of the tokens that the mask keeps in place of its outputs.
 func withSum(t *testing.T, name string) *Model {
 	files, err := models.FS("bert-tiny")
 	require.NoError(t, err)
-	data, err := fs.ReadFile(files, "model.onnx")
-	require.NoError(t, err)
-	var p onnxpb.ModelProto
-	require.NoError(t, proto.Unmarshal(data, &p))
-	g := p.Graph
-	g.Initializer = append(g.Initializer, onnx.FromTensor("last", tensor.FromSlice([]int64{-1})),
-		onnx.FromTensor("tokens", tensor.FromSlice([]int64{1})))
-	node := func(op, out string, in ...string) *onnxpb.NodeProto {
-		return &onnxpb.NodeProto{OpType: op, Input: in, Output: []string{out}}
-	}
-	cast, sum := node("Cast", "kept", "attention_mask"), node("ReduceSum", "sum", "weighted", "tokens")
-	cast.Attribute = []*onnxpb.AttributeProto{{Name: "to", Type: onnxpb.AttributeProto_INT, I: int64(tensor.F32)}}
-	sum.Attribute = []*onnxpb.AttributeProto{{Name: "keepdims", Type: onnxpb.AttributeProto_INT}}
-	g.Node = append(g.Node, cast, node("Unsqueeze", "weights", "kept", "last"), node("Mul", "weighted", g.Output[0].Name, "weights"), sum)
-	g.Output = g.Output[:1]
-	shape := g.Output[0].Type.GetTensorType().Shape
-	g.Output[0].Name, shape.Dim = "sum", slices.Delete(shape.Dim, 1, 2)
-	m, err := FromProto(&p, name)
-	require.NoError(t, err)
-	t.Cleanup(func() { m.Close() })
-	return m
+	return changed(t, files, name, func(g *onnxpb.GraphProto) {
+		g.Initializer = append(g.Initializer, onnx.FromTensor("last", tensor.FromSlice([]int64{-1})),
+			onnx.FromTensor("tokens", tensor.FromSlice([]int64{1})))
+		node := func(op, out string, in ...string) *onnxpb.NodeProto {
+			return &onnxpb.NodeProto{OpType: op, Input: in, Output: []string{out}}
+		}
+		cast, sum := node("Cast", "kept", "attention_mask"), node("ReduceSum", "sum", "weighted", "tokens")
+		cast.Attribute = []*onnxpb.AttributeProto{{Name: "to", Type: onnxpb.AttributeProto_INT, I: int64(tensor.F32)}}
+		sum.Attribute = []*onnxpb.AttributeProto{{Name: "keepdims", Type: onnxpb.AttributeProto_INT}}
+		g.Node = append(g.Node, cast, node("Unsqueeze", "weights", "kept", "last"),
+			node("Mul", "weighted", g.Output[0].Name, "weights"), sum)
+		g.Output = g.Output[:1]
+		shape := g.Output[0].Type.GetTensorType().Shape
+		g.Output[0].Name, shape.Dim = "sum", slices.Delete(shape.Dim, 1, 2)
+	})
 }
 
 // TestUnpadPlan holds a plan for tokens to that of texts as long as each other, which takes less than one text of them all where the
@@ -593,7 +593,7 @@ func TestUnpadNames(t *testing.T) {
 
 // TestRunPacked holds texts without padding to the same texts padded.
 func TestRunPacked(t *testing.T) {
-	all := append(encoders(), encoder{name: "sums", open: withSum, ids: 900})
+	all := append(encoders(), encoder{name: "sums", open: withSum, ids: 900, longest: 512})
 	for _, e := range all { // roberta counts positions beforehand, sentence the tokens of a text
 		if !slices.Contains([]string{"bert-tiny", "roberta", "bert-tiny-qa", "sentence-dynamo-20", "sums"}, e.name) {
 			continue
@@ -601,7 +601,7 @@ func TestRunPacked(t *testing.T) {
 		t.Run(e.name, func(t *testing.T) {
 			m := e.open(t, e.name)
 			s, padded := unpadded(t, m, CompileOptions{}), unpadded(t, m, CompileOptions{})
-			for _, lengths := range [][]int{{1}, {5, 1, 40}, {3, 3, 3, 3, 3}, {100, 2}} {
+			for _, lengths := range [][]int{{1}, {5, 1, 40}, {3, 3, 3, 3, 3}, {min(130, e.longest), 2}} {
 				starts, longest := []int{0}, slices.Max(lengths)
 				mask := tensor.New(tensor.I64, len(lengths), longest)
 				for i, n := range lengths {

@@ -294,7 +294,7 @@ var (
 // refused makes the model of a refusal.
 func refused(t *testing.T, text string) *onnxpb.ModelProto {
 	s, n := &sketch{}, &onnxpb.NodeProto{Output: []string{"y"}}
-	opsets := map[string]int64{"": MaxOpset}
+	opsets, results := map[string]int64{"": MaxOpset}, 1
 	for i, word := range strings.Fields(text) {
 		if i == 0 {
 			name, version, given := strings.Cut(word, "@")
@@ -322,17 +322,16 @@ func refused(t *testing.T, text string) *onnxpb.ModelProto {
 		m := refusedAttribute.FindStringSubmatch(word)
 		require.NotNil(t, m, word)
 		if m[1] == "results" {
-			for len(n.Output) < int(m[2][0]-'0') {
-				n.Output = append(n.Output, "y"+strconv.Itoa(len(n.Output)))
-			}
+			results = int(m[2][0] - '0')
 			continue
 		}
 		n.Attribute = append(n.Attribute, attributeOf(t, m[1], m[2]))
 	}
 	if schema := findSchema(cmp.Or(n.Domain, "ai.onnx"), n.OpType, int(opsets[n.Domain])); schema != nil {
-		for len(n.Output) < schema.outs { // all must be listed
-			n.Output = append(n.Output, "y"+strconv.Itoa(len(n.Output)))
-		}
+		results = max(results, schema.outs) // all must be listed
+	}
+	for len(n.Output) < results {
+		n.Output = append(n.Output, "y"+strconv.Itoa(len(n.Output)))
 	}
 	s.g.Node, s.g.Output = []*onnxpb.NodeProto{n}, []*onnxpb.ValueInfoProto{{Name: "y"}}
 	p := &onnxpb.ModelProto{Graph: &s.g}

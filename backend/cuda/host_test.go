@@ -206,12 +206,7 @@ func TestFaultsInBodies(t *testing.T) {
 	for n, ended := 1, false; !ended; n++ {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
 			d := drivertest.New(t)
-			p, err := m.Compile(context.Background(), rlxc.CompileOptions{Backend: "cuda", Verify: true})
-			require.NoError(t, err)
-			defer p.Close()
-			s, err := p.NewSession()
-			require.NoError(t, err)
-			defer s.Close()
+			s := modeltest.Session(t, m, rlxc.CompileOptions{Backend: "cuda", Verify: true})
 			d.FailAt = n
 			for _, rows := range []int{2, 5} {
 				if _, err = s.Run(context.Background(), rlxc.Tensors{"x": tensor.New(tensor.F32, rows, 4)}); err != nil {

@@ -295,8 +295,8 @@ func (c *patches) depthwise(x *ir.Value) *ir.Value {
 
 // convPadRule takes what is put around an operand into the padding of the window: zeros, or the zero point of bytes.
 func convPadRule() *Rule {
-	x, border := value(), value()
-	pad := with(node[ir.Pad](x, optional(border)), func(o ir.Pad) bool { return o.Mode == ir.PadConstant })
+	x, edge := value(), value()
+	pad := with(node[ir.Pad](x, optional(edge)), func(o ir.Pad) bool { return o.Mode == ir.PadConstant })
 	transposed := node[ir.Transpose](pad)
 	conv := node[ir.Conv](either(transposed, pad)).rest()
 	conv.kinds = append(conv.kinds, ir.KindQConv)
@@ -310,13 +310,15 @@ func convPadRule() *Rule {
 		var fits bool
 		switch o := op.(type) {
 		case ir.Conv:
-			o.Window, fits = padded(o.Window, p, perm)
+			o.Window, fits = withPadding(o.Window, p, perm)
 			op = o
 		case ir.QConv:
-			o.Window, fits = padded(o.Window, p, perm)
+			o.Window, fits = withPadding(o.Window, p, perm)
 			op, zero = o, ir.Operand(in, ir.QMatMulAZero)
 		}
-		if !fits || !sameNumber(m.get(border), zero) {
+		around, known := numberOrZero(m.get(edge))
+		inside, knows := numberOrZero(zero)
+		if !fits || m.get(edge) != zero && !(known && knows && around == inside) {
 			return nil
 		}
 		in[0] = m.get(x)
@@ -327,8 +329,8 @@ func convPadRule() *Rule {
 	}}
 }
 
-// padded is a window that pads as p does, of an operand whose axes perm takes from that of p; fits is false if there is none.
-func padded(w ir.Window, p ir.Pad, perm []int) (_ ir.Window, fits bool) {
+// withPadding is a window that pads as p does, too, of an operand whose axes perm takes from that of p; fits is false if there is none.
+func withPadding(w ir.Window, p ir.Pad, perm []int) (_ ir.Window, fits bool) {
 	if w.Auto != "NOTSET" && w.Auto != "VALID" {
 		return w, false
 	}
@@ -351,22 +353,6 @@ func padded(w ir.Window, p ir.Pad, perm []int) (_ ir.Window, fits bool) {
 		}
 	}
 	return w, true
-}
-
-// sameNumber reports whether two operands are the same number; one that is absent is 0.
-func sameNumber(a, b *ir.Value) bool {
-	if a == b {
-		return true
-	}
-	number := func(v *ir.Value) (float64, bool) {
-		if v == nil {
-			return 0, true
-		}
-		return numberOf(v)
-	}
-	x, known := number(a)
-	y, knows := number(b)
-	return known && knows && x == y
 }
 
 // convEpilogueRules put what follows a convolution into its epilogue, a factor and a sum of each channel into its weights and bias.

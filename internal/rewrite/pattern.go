@@ -166,6 +166,14 @@ func numberOf(v *ir.Value) (float64, bool) {
 	return 0, false
 }
 
+// numberOrZero is numberOf of an operand that stands for 0 if it is absent.
+func numberOrZero(v *ir.Value) (float64, bool) {
+	if v == nil {
+		return 0, true
+	}
+	return numberOf(v)
+}
+
 // near reports whether c is x as an exporter would have rounded it.
 func near(c, x float64, d tensor.DType) bool {
 	tolerance := 5e-7

@@ -356,10 +356,7 @@ const (
 // cut off is nearly all that the pair does. A zero point at the highest value, which stands for a mask, cuts off half of the numbers.
 func clips(q *ir.Node) (low, high float32, how clipping) {
 	zero, d := ir.Operand(q.Inputs, 2), q.Outputs[0].Type.DType
-	z, known := 0.0, true
-	if zero != nil {
-		z, known = numberOf(zero)
-	}
+	z, known := numberOrZero(zero)
 	scale, constant := numberOf(q.Inputs[1])
 	lowest, highest := 0.0, float64(int(1)<<d.Bits()-1)
 	if !d.IsUnsigned() {

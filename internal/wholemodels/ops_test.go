@@ -12,6 +12,7 @@ import (
 
 	"github.com/rlxc/rlxc"
 	"github.com/rlxc/rlxc/internal/inside"
+	"github.com/rlxc/rlxc/internal/modeltest"
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/onnx/onnxpb"
 	"github.com/rlxc/rlxc/tensor"
@@ -135,12 +136,7 @@ func TestWithOpUnused(t *testing.T) {
 	m, err := rlxc.FromProto(model, "clip", rlxc.WithOp(clipped))
 	require.NoError(t, err)
 	defer m.Close()
-	p, err := m.Compile(context.Background(), rlxc.CompileOptions{Verify: true})
-	require.NoError(t, err)
-	defer p.Close()
-	s, err := p.NewSession()
-	require.NoError(t, err)
-	defer s.Close()
+	s := modeltest.Session(t, m, rlxc.CompileOptions{Verify: true})
 	out, err := s.Run(context.Background(), rlxc.Tensors{"x": tensor.FromSlice([]float32{-1, 0.5, 2, 3}, 2, 2)})
 	require.NoError(t, err)
 	require.Equal(t, []float64{0, 1, 2, 2}, out["y"].Float64s())
@@ -192,39 +188,4 @@ func TestOpName(t *testing.T) {
 		require.ErrorIs(t, err, rlxc.ErrUnsupportedOp)
 		require.ErrorContains(t, err, "a duplicate custom operator onnx.ClipCount")
 	}
-}
-
-// TestIfOfSeveral: a condition of two elements, which only a run knows, is an error that names it.
-func TestIfOfSeveral(t *testing.T) {
-	body := func(name, op string) *onnxpb.AttributeProto {
-		return &onnxpb.AttributeProto{Name: name, Type: onnxpb.AttributeProto_GRAPH, G: &onnxpb.GraphProto{Name: name,
-			Node:   []*onnxpb.NodeProto{{OpType: op, Input: []string{"x"}, Output: []string{name}}},
-			Output: []*onnxpb.ValueInfoProto{{Name: name}}}}
-	}
-	model := clipModel(limitOne)
-	g := model.Graph
-	x := g.Input[0]
-	condition := &onnxpb.NodeProto{OpType: "Cast", Input: []string{"c"}, Output: []string{"chosen"},
-		Attribute: []*onnxpb.AttributeProto{{Name: "to", Type: onnxpb.AttributeProto_INT, I: int64(tensor.Bool)}}}
-	g.Node = []*onnxpb.NodeProto{condition, {OpType: "If", Name: "if", Input: []string{"chosen"}, Output: []string{"y"},
-		Attribute: []*onnxpb.AttributeProto{body("then_branch", "Neg"), body("else_branch", "Abs")}}}
-	g.Output[1].Name = "c"
-	g.Input, g.Output = []*onnxpb.ValueInfoProto{x, g.Output[1]}, g.Output[:1]
-	m, err := rlxc.FromProto(model, "if")
-	require.NoError(t, err)
-	defer m.Close()
-	p, err := m.Compile(context.Background(), rlxc.CompileOptions{Verify: true})
-	require.NoError(t, err)
-	defer p.Close()
-	s, err := p.NewSession()
-	require.NoError(t, err)
-	defer s.Close()
-	run := func(c ...int64) (rlxc.Tensors, error) {
-		return s.Run(context.Background(), rlxc.Tensors{"x": tensor.FromSlice([]float32{-1, 2}, 1, 2), "c": tensor.FromSlice(c)})
-	}
-	_, err = run(1, 0)
-	require.ErrorContains(t, err, "not one bool")
-	out, err := run(0)
-	require.NoError(t, err)
-	require.Equal(t, []float64{1, 2}, out["y"].Float64s())
 }

@@ -5,8 +5,8 @@
     python large.py OUT --models resnet50 gpt2
     python large.py OUT --decode gpt2         # times onnxruntime's steps of a decoder that is there
 
-writes OUT/NAME.onnx, and beside resnet50.onnx and mobilenetv2.onnx two forms each, NAME-qdq.onnx and NAME-qop.onnx, by onnxruntime's quantize_static. Nothing is
-downloaded.
+writes OUT/NAME.onnx, and beside resnet50.onnx and mobilenetv2.onnx two forms each, NAME-qdq.onnx and NAME-qop.onnx, by onnxruntime's
+quantize_static. Nothing is downloaded.
 """
 
 import argparse
