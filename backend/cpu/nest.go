@@ -17,6 +17,10 @@ type nest struct {
 // partElements is the size of a part: long enough to be worth claiming, short enough to spread.
 const partElements = 16 << 10
 
+// partSize is the size of a part of n elements. Few are cut further, down to a quarter: many threads share a short text, and a thread
+// takes longer to get what others wrote than to work on it.
+func partSize(n int) int { return min(max(n/16, partElements/4), partElements) }
+
 func newNest(shape tensor.Shape, operands ...*operand) *nest {
 	n := &nest{Nest: backend.NewNest(shape, operands...)}
 	if len(n.Shape) == 0 {
@@ -30,7 +34,8 @@ func newNest(shape tensor.Shape, operands ...*operand) *nest {
 	for _, d := range n.Shape[:last] {
 		n.rows *= d
 	}
-	n.perPart, n.pieces = max(1, partElements/max(n.cols, 1)), max(1, ceilDiv(n.cols, partElements))
+	part := partSize(n.rows * n.cols)
+	n.perPart, n.pieces = max(1, part/max(n.cols, 1)), max(1, ceilDiv(n.cols, part))
 	return n
 }
 
@@ -111,7 +116,7 @@ func rowParts(rows, cols int) (parts, perPart int) {
 	if rows == 0 || cols == 0 {
 		return 0, 1
 	}
-	most := max(1, partElements/cols)
+	most := max(1, partSize(rows*cols)/cols)
 	parts = ceilDiv(rows, most)
 	return parts, ceilDiv(rows, parts)
 }
@@ -121,6 +126,6 @@ func ceilDiv(a, b int) int { return (a + b - 1) / b }
 
 // spread cuts a flat range into parts.
 func spread(n int) (parts int, cut func(part int) (lo, hi int)) {
-	parts = ceilDiv(n, partElements)
-	return parts, func(part int) (int, int) { return part * partElements, min((part+1)*partElements, n) }
+	each := partSize(n)
+	return ceilDiv(n, each), func(part int) (int, int) { return part * each, min((part+1)*each, n) }
 }

@@ -13,7 +13,7 @@ func (p recurrentPlan) inputs(b *binder, n *ir.Node, w []float32) step {
 	bias, _ := p.biases(n)
 	x := b.operand(n.Inputs[ops.RecurrentX])
 	gates := b.scratchBytes(recurrentGates).part(0, p.directions*rows*cols, tensor.F32)
-	g := b.d.set.NewGemm(rows, cols, p.width)
+	g := b.d.set.NewGemm(rows, cols, p.width, b.d.Threads())
 	each, length := g.Parts(), len(w)/p.directions
 	return step{parts: p.directions * each, run: func(m *machine, part, _ int) {
 		d := part / each
@@ -29,7 +29,7 @@ func (p recurrentPlan) states(b *binder, n *ir.Node, r func(m *machine) []float3
 	_, length := formats[formatF32].layout(b.d.set, p.hidden, cols)
 	_, between := p.biases(n)
 	return func(sequences, lo, hi int) stateProduct {
-		g := b.d.set.NewGemm(sequences, hi-lo, p.hidden)
+		g := b.d.set.NewGemm(sequences, hi-lo, p.hidden, 1)
 		return func(m *machine, d, _ int, s []float32) {
 			args := kernel.GemmArgs{A: s, ARow: each, ACol: 1, B: r(m)[d*length:][:length][lo*p.hidden:], C: s[p.hidden+lo:], CRow: each,
 				Alpha: 1}

@@ -34,17 +34,12 @@ type GemmArgs struct {
 	ResRow   int
 }
 
-// NewGemm plans C[m,n] = A[m,k]·B[k,n] for a packed B.
-func (s *Set) NewGemm(m, n, k int) *Gemm {
+// NewGemm plans C[m,n] = A[m,k]·B[k,n] for a packed B, and that number of workers. These have no influence on results.
+func (s *Set) NewGemm(m, n, k, workers int) *Gemm {
 	g := &Gemm{M: m, N: n, K: k, set: s, blocking: s.newBlocking(&s.gemm, m, n, k, blockRows)}
-	if b := &g.blocking; b.rowBlocks == 1 && b.panelGroups < fewGroups && m >= 4*s.gemm.rows {
-		b.rowBlocks = 2
-	}
+	g.blocking.cutRows(workers)
 	return g
 }
-
-// fewGroups of panels, of which the last one may be narrow, do not spread evenly: rows are cut, too.
-const fewGroups = 8
 
 // blockRows is the most rows of a part, or more where that many tiles below each other have more: the faster a tile, the longer
 // a panel has to last that comes from memory.

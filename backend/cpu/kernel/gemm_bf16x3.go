@@ -88,13 +88,13 @@ func (s *Set) AddsByParts(m, n, k int) bool {
 // NewGemmBF16x3 plans C[m,n] = A[m,k]·B[k,n] for a packed B, and that number of workers. These have no influence on results.
 func (s *Set) NewGemmBF16x3(m, n, k, workers int) *GemmBF16x3 {
 	if !s.AddsByParts(m, n, k) {
-		return &GemmBF16x3{Gemm: *s.NewGemm(m, n, k)}
+		return &GemmBF16x3{Gemm: *s.NewGemm(m, n, k, workers)}
 	}
 	return s.newGemmBF16x3(m, n, k, workers)
 }
 
 func (s *Set) newGemmBF16x3(m, n, k, workers int) *GemmBF16x3 {
-	g := &GemmBF16x3{Gemm: *s.NewGemm(m, n, k)}
+	g := &GemmBF16x3{Gemm: *s.NewGemm(m, n, k, workers)}
 	b := blocking{m: m, n: n, k: k, tile: &x3Tile, rowBlocks: max(1, ceilDiv(m, x3BlockRows)),
 		kBlock: roundUp(evenBlock(k, x3Depth), x3Step)}
 	rows := ceilDiv(m, b.rowBlocks)

@@ -138,7 +138,7 @@ func TestGemmBF16x3IsFloat32(t *testing.T) {
 				g.args.B = g.pack(s).inner
 				floats, parts := make([]float32, m*n), make([]float32, m*n)
 				g.args.C = floats
-				plan := s.NewGemm(m, n, k)
+				plan := s.NewGemm(m, n, k, 2)
 				for p := range plan.Parts() {
 					plan.Run(p, &g.args)
 				}

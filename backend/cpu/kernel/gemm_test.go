@@ -128,7 +128,7 @@ func TestGemm(t *testing.T) {
 					packed := g.pack(s)
 					packed.check(t, "packing "+g.String())
 					g.args.B = packed.inner
-					plan := s.NewGemm(m, n, k)
+					plan := s.NewGemm(m, n, k, 2)
 					for p := range plan.Parts() {
 						plan.Run(p, &g.args)
 					}
@@ -146,7 +146,7 @@ func TestGemmBlocks(t *testing.T) {
 		for _, shape := range [][3]int{{150, 100, 20}, {3, 400, 300}, {130, 17, 800}, {7, 9, 1700}} {
 			g := newGemmCase(r, shape[0], shape[1], shape[2])
 			g.args.B = g.pack(s).inner
-			plan := s.NewGemm(g.m, g.n, g.k)
+			plan := s.NewGemm(g.m, g.n, g.k, 16)
 			require.True(t, plan.Parts() > 1 || plan.blocking.kBlock < g.k, "%v is not cut", g)
 			for p := plan.Parts() - 1; p >= 0; p-- {
 				plan.Run(p, &g.args)
@@ -168,7 +168,7 @@ func TestGemmOverItsResidual(t *testing.T) {
 				copy(g.args.C[row*g.args.CRow:][:g.n], g.res.inner[row*g.args.CRow:])
 			}
 			g.args.Residual, g.args.ResRow = g.args.C, g.args.CRow
-			plan := s.NewGemm(g.m, g.n, g.k)
+			plan := s.NewGemm(g.m, g.n, g.k, 16)
 			for p := range plan.Parts() {
 				plan.Run(p, &g.args)
 			}
@@ -178,10 +178,24 @@ func TestGemmOverItsResidual(t *testing.T) {
 	})
 }
 
+// TestGemmRowsForWorkers: rows are cut where panels are too few, or do not spread evenly, and not where nothing is gained.
+func TestGemmRowsForWorkers(t *testing.T) {
+	s := new(Set)
+	s.gemm = gemmTile{rows: 8, vecs: 3, vec: 16, kernels: [][]gemmFunc{}}
+	s.caches = defaultCaches
+	for _, c := range []struct{ m, n, k, workers, blocks int }{
+		{32, 384, 1536, 1, 1}, {32, 384, 1536, 8, 1}, {32, 384, 1536, 16, 2}, {32, 1152, 384, 16, 2}, {32, 1536, 384, 16, 1},
+		{31, 384, 1536, 16, 1}, // a block has two tiles of rows
+		{8, 384, 1536, 16, 1}, {0, 384, 1536, 16, 1},
+	} {
+		require.Equal(t, c.blocks, s.NewGemm(c.m, c.n, c.k, c.workers).blocking.rowBlocks, "%+v", c)
+	}
+}
+
 func TestGemmEmpty(t *testing.T) {
 	eachLevel(t, func(t *testing.T, s *Set) {
-		require.Zero(t, s.NewGemm(0, 5, 3).Parts())
-		require.Zero(t, s.NewGemm(5, 0, 3).Parts())
+		require.Zero(t, s.NewGemm(0, 5, 3, 1).Parts())
+		require.Zero(t, s.NewGemm(5, 0, 3, 1).Parts())
 	})
 }
 

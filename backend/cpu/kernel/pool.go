@@ -16,9 +16,9 @@ import (
 // their work, so that a long run does not take longer than the short ones beside it by as much. A team that is alone has as many as it
 // may; where there are as many teams as processors, each is its caller.
 //
-// Each member starts with an equal run of neighbouring parts, so that parts which share operands meet in one cache; who is done takes
-// the last parts of the others. A worker without work watches for the next job for about a millisecond, because jobs follow each other
-// within microseconds and waking a sleeper takes far longer; then it sleeps and costs nothing.
+// Each member starts with an equal run of neighbouring parts, so that parts which share operands meet in one cache; who is done takes,
+// after a moment, the last parts of the others. A worker without work watches for the next job for about a millisecond, because jobs
+// follow each other within microseconds and waking a sleeper takes far longer; then it sleeps and costs nothing.
 type Pool struct {
 	threads int
 	closed  atomic.Bool
@@ -26,22 +26,48 @@ type Pool struct {
 
 // A Team is a caller that runs one job after another, and the workers that help it. One goroutine at a time uses it.
 type Team struct {
-	fn      func(part, worker int) // of the current job; read only by who has claimed a part of it
-	epoch   atomic.Uint64          // grows with every job
-	pending atomic.Int64           // parts of the current job that are not done
-	members atomic.Int32           // the caller and its workers
-	failure atomic.Pointer[any]    // what a part panicked with
-	seats   []seat                 // by worker number; the first is the caller's
+	seats   []seat              // by worker number; the first is the caller's
+	members atomic.Int32        // the caller and its workers
+	failure atomic.Pointer[any] // what a part panicked with
 
 	// The scheduler's lock guards these.
 	entered     bool
 	load        int // parts of its jobs until it leaves, about
 	quota, have int // workers
+
+	due uint64 // pieces of all jobs so far
+
+	// job and done are on separate cache lines: all members watch the first, and all write the second.
+	_     [128]byte
+	job   atomic.Uint64
+	fn    func(part, worker int) // of the current job, like the next two; read only by who has claimed a piece of it
+	parts int
+	each  int // parts of a piece
+	_     [128]byte
+	done  atomic.Uint64 // pieces
+	_     [128]byte
+}
+
+// A job is a word that all members read at once: the number of the job, how many pieces its parts make, and how many members share them.
+// A piece is a part, or several neighbours where there are very many parts.
+type job uint64
+
+const maxPieces = 1<<16 - 1
+
+func (j job) number() uint64 { return uint64(j) >> 32 }
+func (j job) pieces() int    { return int(j) >> 16 & maxPieces }
+func (j job) members() int   { return int(j) & maxPieces }
+
+// share is the first piece of a member's share and the end of it.
+func (j job) share(member int) (first, end int) {
+	return member * j.pieces() / j.members(), (member + 1) * j.pieces() / j.members()
 }
 
 // A seat is what others touch of a member, alone on its cache lines.
 type seat struct {
-	claims atomic.Uint64 // parts not yet claimed: the first in the upper half, the end in the lower
+	// claims are the pieces of the member's share that are not claimed yet: the first, in 16 bits, and the end. Above them is the number
+	// of the job. The number of an earlier job says that none of this one is claimed, so that a job begins with one write.
+	claims atomic.Uint64
 	taken  atomic.Bool
 	_      [128]byte
 }
@@ -69,6 +95,7 @@ type workerState struct {
 const (
 	awake         = time.Millisecond // how long a worker watches before it sleeps
 	spinsPerYield = 1024             // so that other goroutines get the processor; some 10 to 50 µs
+	patience      = 8                // spins before a member without work looks for that of others, which slows them down
 )
 
 // NewPool makes a pool of the given number of threads, at least one.
@@ -209,19 +236,20 @@ func (t *Team) Run(parts int, fn func(part, worker int)) {
 		}
 		return
 	}
-	t.fn = fn
-	t.pending.Store(int64(parts))
-	for i := range n {
-		t.seats[i].claims.Store(uint64(i*parts/n)<<32 | uint64((i+1)*parts/n))
-	}
-	t.epoch.Add(1)
+	t.fn, t.parts, t.each = fn, parts, ceilDiv(parts, maxPieces)
+	j := job(t.job.Load()>>32+1)<<32 | job(ceilDiv(parts, t.each))<<16 | job(n)
+	t.due += uint64(j.pieces())
+	t.job.Store(uint64(j))
 	t.rouse(n - 1)
-	t.work(0)
-	for spins := 1; t.pending.Load() > 0; spins++ {
+	t.work(j, 0)
+	for spins := 1; t.done.Load() != t.due; spins++ {
+		if spins == patience {
+			t.steal(j, 0)
+		}
 		relax(spins)
 	}
-	if failure := t.failure.Swap(nil); failure != nil {
-		panic(*failure)
+	if t.failure.Load() != nil {
+		panic(*t.failure.Swap(nil))
 	}
 }
 
@@ -248,7 +276,7 @@ func (w *workerState) rouse() {
 func (w *workerState) live() {
 	debug.SetPanicOnFault(true) // of weights in a file that has been cut; Run passes the panic on
 	for !w.quit.Load() {
-		t, seen := w.team.Load(), uint64(0)
+		t, seen := w.team.Load(), job(0)
 		if t != nil {
 			number := t.sit()
 			if number == 0 {
@@ -272,38 +300,58 @@ func (t *Team) sit() int {
 	return 0
 }
 
-// help does parts of a team's jobs until it is to leave the team, or nothing has come for a while. It returns the last epoch that it has
+// help does parts of a team's jobs until it is to leave the team, or nothing has come for a while. It returns the last job that it has
 // seen.
-func (w *workerState) help(t *Team, number int) uint64 {
+func (w *workerState) help(t *Team, number int) job {
 	for {
-		seen, start := t.epoch.Load(), time.Now()
-		t.work(number)
-		for spins := 1; t.epoch.Load() == seen; spins++ {
+		j := job(t.job.Load())
+		t.work(j, number)
+		start := time.Now()
+		for spins := 1; job(t.job.Load()) == j; spins++ {
 			if w.team.Load() != t || w.quit.Load() || spins%spinsPerYield == 0 && time.Since(start) >= awake {
-				return seen
+				return j
+			}
+			if spins == patience {
+				t.steal(j, number)
 			}
 			relax(spins)
 		}
 	}
 }
 
-// sleep waits for a job of a team after an epoch, or for another team. The one that removes the mark decides: if it was another, a wake-up
+// sleep waits for a job of a team after another, or for another team. The one that removes the mark decides: if it was another, a wake-up
 // is on its way and must be taken.
-func (w *workerState) sleep(t *Team, seen uint64) {
+func (w *workerState) sleep(t *Team, seen job) {
 	w.asleep.Store(true)
-	if w.team.Load() == t && (t == nil || t.epoch.Load() == seen) && !w.quit.Load() || !w.asleep.CompareAndSwap(true, false) {
+	if w.team.Load() == t && (t == nil || job(t.job.Load()) == seen) && !w.quit.Load() || !w.asleep.CompareAndSwap(true, false) {
 		<-w.wake
 	}
 }
 
-// work does parts until none is left to claim.
-func (t *Team) work(number int) {
-	for !t.drain(number) {
+// work does the pieces of a member's share.
+func (t *Team) work(j job, member int) {
+	if member < j.members() {
+		t.drain(j, member, member)
 	}
 }
 
-// drain does parts until none is left, or until one panics, which counts as done.
-func (t *Team) drain(number int) (finished bool) {
+// steal does what is left of the shares of others.
+func (t *Team) steal(j job, member int) {
+	for i := 1; i <= j.members() && job(t.job.Load()) == j; i++ {
+		if of := (member + i) % j.members(); of != member {
+			t.drain(j, of, member)
+		}
+	}
+}
+
+// drain does pieces of a share until none is left.
+func (t *Team) drain(j job, of, member int) {
+	for !t.pieces(j, of, member) {
+	}
+}
+
+// pieces does pieces of a share until none is left, or until one panics, which counts as done.
+func (t *Team) pieces(j job, of, member int) (finished bool) {
 	done := 0
 	defer func() {
 		if !finished {
@@ -311,39 +359,49 @@ func (t *Team) drain(number int) (finished bool) {
 			t.failure.CompareAndSwap(nil, &failure)
 			done++
 		}
-		t.pending.Add(-int64(done))
+		if done > 0 {
+			t.done.Add(uint64(done))
+		}
 	}()
 	for {
-		part, ok := t.claim(number)
+		piece, ok := t.claim(j, of, member)
 		if !ok {
 			return true
 		}
-		// Only now: the part keeps its job, whichever that is, from ending.
-		t.fn(part, number)
+		// Only now: the piece keeps its job from ending.
+		for part := piece * t.each; part < min(t.parts, (piece+1)*t.each); part++ {
+			t.fn(part, member)
+		}
 		done++
 	}
 }
 
-// claim takes the member's first part, or the last part of another.
-func (t *Team) claim(number int) (part int, ok bool) {
-	for i := range t.seats {
-		claims := &t.seats[(number+i)%len(t.seats)].claims
-		for {
-			word := claims.Load()
-			first, end := word>>32, word&0xffffffff
-			if first >= end {
-				break
+// claim takes the first piece of the member's own share, or the last of another's.
+func (t *Team) claim(j job, of, member int) (piece int, ok bool) {
+	claims := &t.seats[of].claims
+	for {
+		word := claims.Load()
+		first, end := int(word>>16&maxPieces), int(word&maxPieces)
+		if word>>32 != j.number() {
+			if job(t.job.Load()) != j {
+				return 0, false
 			}
-			if i == 0 {
-				if claims.CompareAndSwap(word, word+1<<32) {
-					return int(first), true
-				}
-			} else if claims.CompareAndSwap(word, word-1) {
-				return int(end - 1), true
-			}
+			// The job has not ended, and cannot end before this word changes.
+			first, end = j.share(of)
+		}
+		if first >= end {
+			return 0, false
+		}
+		if piece = first; of == member {
+			first++
+		} else {
+			end--
+			piece = end
+		}
+		if claims.CompareAndSwap(word, j.number()<<32|uint64(first)<<16|uint64(end)) {
+			return piece, true
 		}
 	}
-	return 0, false
 }
 
 // finishTime is when the last of that many workers is done with all parts, if they take what cost says. Where there are many parts for each

@@ -33,6 +33,34 @@ func TestPoolRunsEveryPartOnce(t *testing.T) {
 	}
 }
 
+// TestPoolOfVeryManyParts: a claim is of several parts where their numbers do not fit into its word.
+func TestPoolOfVeryManyParts(t *testing.T) {
+	p := NewPool(3)
+	defer p.Close()
+	for _, parts := range []int{maxPieces, maxPieces + 1, 5*maxPieces + 7} {
+		counts := make([]int32, parts)
+		p.Run(parts, func(part, worker int) { counts[part]++ })
+		for part, n := range counts {
+			require.Equal(t, int32(1), n, "part %d of %d", part, parts)
+		}
+	}
+}
+
+// TestPoolTakesFromTheSlow: the parts of a member that is busy are done by others.
+func TestPoolTakesFromTheSlow(t *testing.T) {
+	p := NewPool(2)
+	defer p.Close()
+	var others sync.WaitGroup
+	others.Add(7)
+	p.Run(8, func(part, worker int) { // ends only if the other member does the rest of this one's share
+		if part == 0 {
+			others.Wait()
+		} else {
+			others.Done()
+		}
+	})
+}
+
 func TestPoolUsesItsWorkers(t *testing.T) {
 	p := NewPool(3)
 	defer p.Close()
