@@ -2,6 +2,7 @@ package kernel
 
 import (
 	"runtime"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -224,14 +225,19 @@ func TestPoolAllocatesNothing(t *testing.T) {
 	}))
 }
 
+// BenchmarkPoolRun is the time of a job of which each member does a part of nothing: for them all to begin, and to be done.
 func BenchmarkPoolRun(b *testing.B) {
-	p := NewPool(min(2, runtime.GOMAXPROCS(0)))
-	defer p.Close()
-	fn := func(part, worker int) {}
-	team := p.NewTeam()
-	team.Enter(1)
-	defer team.Leave()
-	for b.Loop() {
-		team.Run(4, fn)
+	for threads := 2; threads <= runtime.GOMAXPROCS(0); threads *= 2 {
+		b.Run(strconv.Itoa(threads), func(b *testing.B) {
+			p := NewPool(threads)
+			defer p.Close()
+			fn := func(part, worker int) {}
+			team := p.NewTeam()
+			team.Enter(1)
+			defer team.Leave()
+			for b.Loop() {
+				team.Run(threads, fn)
+			}
+		})
 	}
 }
