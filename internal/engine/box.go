@@ -36,8 +36,7 @@ type box struct {
 	floor   *schedule.Need // what every order of the steps needs
 	need    *schedule.Need // what theirs does
 	ratio   float64        // of these at most, as far as no other order was better
-	over    *schedule.Need // what it does where results are written over parts of buffers; nil if none can be
-	isOver  bool           // they are
+	other   *schedule.Need // what it does if results that are written over parts of buffers are not, or conversely; nil if none can be
 	orders  []*schedule.Need
 	tables  []*ir.Value // constants of which sizes decide how much is in memory
 	hosts   []*ir.Node  // the steps on the host
@@ -73,11 +72,15 @@ type stack struct {
 func newBox(b *Binding, trace *ir.Trace, source *ir.Graph, untiled []*ir.Node, memory *liveness.Memory, order []int, t *target.Target) {
 	steps := (*schedule.Program)(&memory.Footprint)
 	x, pl := &box{bindings: []*Binding{b}, last: b, sizes: b.Dims, source: source, trace: trace, untiled: untiled, memory: memory,
-		floor: schedule.Floor(steps), need: schedule.NeedOf(steps, order)}, b.Planned
-	x.ratio = float64(x.need.Peak()) / float64(max(1, x.floor.Peak()))
+		need: schedule.NeedOf(steps, order)}, b.Planned
 	if f, used := memory.Within(order); f != nil {
-		x.over, x.isOver = schedule.NeedOf((*schedule.Program)(f), order), used
+		over := (*schedule.Program)(f)
+		if x.other = schedule.NeedOf(over, order); used {
+			steps, x.need, x.other = over, x.other, x.need
+		}
 	}
+	x.floor = schedule.Floor(steps)
+	x.ratio = float64(x.need.Peak()) / float64(max(1, x.floor.Peak()))
 	for _, v := range pl.Graph.Inputs {
 		x.inputs = append(x.inputs, trace.Moved(v))
 	}
@@ -228,14 +231,7 @@ func (x *box) renew(n *movingNode, pl *backend.Planned, t *target.Target, sizes 
 
 // weighed reports whether writing results over parts of buffers, or not doing so, is still what needs less, or about as much.
 func (x *box) weighed(need int64) bool {
-	if x.over == nil {
-		return true
-	}
-	other := x.over.Peak()
-	if x.isOver {
-		need, other = other, need
-	}
-	return tight(need, float64(other))
+	return x.other == nil || tight(need, float64(x.other.Peak()))
 }
 
 // ordered reports whether no other order of the steps that is known needs less by more than a little. It looks for one where the order
