@@ -72,6 +72,11 @@ type blocking struct {
 // for reading B. It only steers the blocking, so it is one constant for all machines.
 func gemmCost(m, n, k int) int { return max(2*m*n*k/150, 4*n*k/20) + 1 }
 
+// panelCost is the gemmCost of some rows of a panel.
+func (b *blocking) panelCost(rows int) int {
+	return gemmCost(ceilDiv(rows, max(1, b.tile.speed)), b.tile.cols(), b.k)
+}
+
 // newBlocking plans with the given limit to the rows of a part. Integer products take K whole.
 func (s *Set) newBlocking(tile *gemmTile, m, n, k, limit int) blocking {
 	b := blocking{m: m, n: n, k: k, tile: tile, kBlock: max(1, k), near: max(1, s.caches.l2/4/max(1, 4*k*tile.cols()))}
@@ -86,7 +91,7 @@ func (s *Set) newBlocking(tile *gemmTile, m, n, k, limit int) blocking {
 	blockRows := min(limit, max(4*tile.rows, s.caches.l2/2/(4*max(k, 1))))
 	b.rowBlocks = max(1, ceilDiv(m, blockRows))
 	rows := ceilDiv(m, b.rowBlocks)
-	perPart, panels := max(1, partNanoseconds/gemmCost(ceilDiv(rows, max(1, tile.speed)), tile.cols(), k)), tile.panels(n)
+	perPart, panels := max(1, partNanoseconds/b.panelCost(rows)), tile.panels(n)
 	if panels > perPart { // an even number of groups: two threads are done at once
 		perPart = ceilDiv(panels, roundUp(ceilDiv(panels, perPart), 2))
 	}
@@ -107,7 +112,7 @@ func (b *blocking) spread(workers int) {
 	// A block has two tiles of rows at least: a few rows at the end would be for another function.
 	least, first := math.MaxInt, b.rowBlocks
 	for blocks := first; blocks <= max(first, min(workers, b.m/(2*b.tile.rows))); blocks *= 2 {
-		panel := gemmCost(ceilDiv(ceilDiv(b.m, blocks), max(1, b.tile.speed)), b.tile.cols(), b.k)
+		panel := b.panelCost(ceilDiv(b.m, blocks))
 		for groups := 1; groups <= min(panels, 4*workers); groups++ {
 			perPart := ceilDiv(panels, groups)
 			if perPart*panel < partNanoseconds && (groups > 1 || blocks > first) {
@@ -124,7 +129,7 @@ func (b *blocking) spread(workers int) {
 // too few for all workers, or do not spread evenly. A block has two tiles of rows at least, which share what a panel costs to read.
 func (b *blocking) cutRows(workers int) {
 	time := func(blocks int) int {
-		panel := gemmCost(ceilDiv(ceilDiv(b.m, blocks), max(1, b.tile.speed)), b.tile.cols(), b.k)
+		panel := b.panelCost(ceilDiv(b.m, blocks))
 		return ceilDiv(blocks*b.panelGroups, workers) * (callNanoseconds + b.panelsPerPart*panel)
 	}
 	for blocks := 2 * b.rowBlocks; blocks <= b.m/(2*b.tile.rows); blocks *= 2 {

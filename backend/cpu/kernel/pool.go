@@ -35,37 +35,36 @@ type Team struct {
 	load        int // parts of its jobs until it leaves, about
 	quota, have int // workers
 
-	due uint64 // pieces of all jobs so far
+	due uint64 // parts of all jobs so far
 
 	// job and done are on separate cache lines: all members watch the first, and all write the second.
 	_     [128]byte
 	job   atomic.Uint64
-	fn    func(part, worker int) // of the current job, like the next two; read only by who has claimed a piece of it
-	parts int
-	each  int // parts of a piece
+	fn    func(part, worker int) // of the current job, like first; read only by who has claimed a part of it
+	first int                    // what fn calls the job's part 0
 	_     [128]byte
-	done  atomic.Uint64 // pieces
+	done  atomic.Uint64 // parts
 	_     [128]byte
 }
 
-// A job is a word that all members read at once: the number of the job, how many pieces its parts make, and how many members share them.
-// A piece is a part, or several neighbours where there are very many parts.
+// A job is a word that all members read at once: the number of the job, how many parts it has, and how many members share them.
 type job uint64
 
-const maxPieces = 1<<16 - 1
+// maxParts is the most parts of a job. Run makes several jobs of more.
+const maxParts = 1<<16 - 1
 
 func (j job) number() uint64 { return uint64(j) >> 32 }
-func (j job) pieces() int    { return int(j) >> 16 & maxPieces }
-func (j job) members() int   { return int(j) & maxPieces }
+func (j job) parts() int     { return int(j) >> 16 & maxParts }
+func (j job) members() int   { return int(j) & maxParts }
 
-// share is the first piece of a member's share and the end of it.
+// share is the first part of a member's share and the end of it.
 func (j job) share(member int) (first, end int) {
-	return member * j.pieces() / j.members(), (member + 1) * j.pieces() / j.members()
+	return member * j.parts() / j.members(), (member + 1) * j.parts() / j.members()
 }
 
 // A seat is what others touch of a member, alone on its cache lines.
 type seat struct {
-	// claims are the pieces of the member's share that are not claimed yet: the first, in 16 bits, and the end. Above them is the number
+	// claims are the parts of the member's share that are not claimed yet: the first, in 16 bits, and the end. Above them is the number
 	// of the job. The number of an earlier job says that none of this one is claimed, so that a job begins with one write.
 	claims atomic.Uint64
 	taken  atomic.Bool
@@ -236,20 +235,27 @@ func (t *Team) Run(parts int, fn func(part, worker int)) {
 		}
 		return
 	}
-	t.fn, t.parts, t.each = fn, parts, ceilDiv(parts, maxPieces)
-	j := job(t.job.Load()>>32+1)<<32 | job(ceilDiv(parts, t.each))<<16 | job(n)
-	t.due += uint64(j.pieces())
+	t.fn = fn
+	for t.first = 0; t.first < parts; t.first += maxParts {
+		t.runJob(min(maxParts, parts-t.first), n)
+	}
+	if t.failure.Load() != nil {
+		panic(*t.failure.Swap(nil))
+	}
+}
+
+// runJob runs a job of that many members.
+func (t *Team) runJob(parts, members int) {
+	j := job(t.job.Load()>>32+1)<<32 | job(parts)<<16 | job(members)
+	t.due += uint64(parts)
 	t.job.Store(uint64(j))
-	t.rouse(n - 1)
+	t.rouse(members - 1)
 	t.work(j, 0)
 	for spins := 1; t.done.Load() != t.due; spins++ {
 		if spins == patience {
 			t.steal(j, 0)
 		}
 		relax(spins)
-	}
-	if t.failure.Load() != nil {
-		panic(*t.failure.Swap(nil))
 	}
 }
 
@@ -328,7 +334,7 @@ func (w *workerState) sleep(t *Team, seen job) {
 	}
 }
 
-// work does the pieces of a member's share.
+// work does the parts of a member's share.
 func (t *Team) work(j job, member int) {
 	if member < j.members() {
 		t.drain(j, member, member)
@@ -344,14 +350,14 @@ func (t *Team) steal(j job, member int) {
 	}
 }
 
-// drain does pieces of a share until none is left.
+// drain does parts of a share until none is left.
 func (t *Team) drain(j job, of, member int) {
-	for !t.pieces(j, of, member) {
+	for !t.drainSome(j, of, member) {
 	}
 }
 
-// pieces does pieces of a share until none is left, or until one panics, which counts as done.
-func (t *Team) pieces(j job, of, member int) (finished bool) {
+// drainSome does parts of a share until none is left, or until one panics, which counts as done.
+func (t *Team) drainSome(j job, of, member int) (finished bool) {
 	done := 0
 	defer func() {
 		if !finished {
@@ -364,24 +370,22 @@ func (t *Team) pieces(j job, of, member int) (finished bool) {
 		}
 	}()
 	for {
-		piece, ok := t.claim(j, of, member)
+		part, ok := t.claim(j, of, member)
 		if !ok {
 			return true
 		}
-		// Only now: the piece keeps its job from ending.
-		for part := piece * t.each; part < min(t.parts, (piece+1)*t.each); part++ {
-			t.fn(part, member)
-		}
+		// Only now: the part keeps its job from ending.
+		t.fn(t.first+part, member)
 		done++
 	}
 }
 
-// claim takes the first piece of the member's own share, or the last of another's.
-func (t *Team) claim(j job, of, member int) (piece int, ok bool) {
+// claim takes the first part of the member's own share, or the last of another's.
+func (t *Team) claim(j job, of, member int) (part int, ok bool) {
 	claims := &t.seats[of].claims
 	for {
 		word := claims.Load()
-		first, end := int(word>>16&maxPieces), int(word&maxPieces)
+		first, end := int(word>>16&maxParts), int(word&maxParts)
 		if word>>32 != j.number() {
 			if job(t.job.Load()) != j {
 				return 0, false
@@ -392,14 +396,14 @@ func (t *Team) claim(j job, of, member int) (piece int, ok bool) {
 		if first >= end {
 			return 0, false
 		}
-		if piece = first; of == member {
+		if part = first; of == member {
 			first++
 		} else {
 			end--
-			piece = end
+			part = end
 		}
 		if claims.CompareAndSwap(word, j.number()<<32|uint64(first)<<16|uint64(end)) {
-			return piece, true
+			return part, true
 		}
 	}
 }

@@ -34,11 +34,11 @@ func TestPoolRunsEveryPartOnce(t *testing.T) {
 	}
 }
 
-// TestPoolOfVeryManyParts: a claim is of several parts where their numbers do not fit into its word.
+// TestPoolOfVeryManyParts: they are several jobs where their numbers do not fit into the word of claims.
 func TestPoolOfVeryManyParts(t *testing.T) {
 	p := NewPool(3)
 	defer p.Close()
-	for _, parts := range []int{maxPieces, maxPieces + 1, 5*maxPieces + 7} {
+	for _, parts := range []int{maxParts, maxParts + 1, 5*maxParts + 7} {
 		counts := make([]int32, parts)
 		p.Run(parts, func(part, worker int) { counts[part]++ })
 		for part, n := range counts {
