@@ -129,3 +129,10 @@ func spread(n int) (parts int, cut func(part int) (lo, hi int)) {
 	each := partSize(n)
 	return ceilDiv(n, each), func(part int) (int, int) { return part * each, min((part+1)*each, n) }
 }
+
+// fill sets every element of dst to v.
+func fill[T any](dst []T, v T) {
+	for i := range dst {
+		dst[i] = v
+	}
+}

@@ -43,7 +43,7 @@ func (d *processor) averagePoolEntry() entry {
 			x, y, p, set, add := in[0], out[0], planPool(op.Window, n), b.d.set, combineFloats(b.d.set, kernel.Add)
 			return p.step(b, func(m *machine, r poolRow) {
 				d, src := y.f32(m), x.f32(m)
-				combineRow(p, r, d, src, 0, add)
+				combineRow(p, r, d, src, 0, 0, add)
 				p.spans(r, func(s poolSpan) {
 					count := len(r.rows) * s.taps
 					if count == 0 {
@@ -84,7 +84,7 @@ func (d *processor) maxPoolEntry() entry {
 			x, y, p := in[0], out[0], planPool(op.Window, n)
 			if len(out) == 2 {
 				return p.step(b, func(m *machine, r poolRow) {
-					p.largest(r, y.f32(m), x.f32(m), elements[int64](m, &out[1]), op.ColumnMajor)
+					p.largest(r, y.f32(m), x.f32(m), elements[int64](m, &out[1]), op)
 				}), nil
 			}
 			if is8Bit(x.dtype) {
@@ -92,10 +92,10 @@ func (d *processor) maxPoolEntry() entry {
 				if x.dtype == tensor.I8 {
 					least = 0x80
 				}
-				return p.step(b, func(m *machine, r poolRow) { combineRow(p, r, y.bytes(m), x.bytes(m), least, larger) }), nil
+				return p.step(b, func(m *machine, r poolRow) { combineRow(p, r, y.bytes(m), x.bytes(m), least, least, larger) }), nil
 			}
-			larger, least := combineFloats(b.d.set, kernel.Max), float32(math.Inf(-1))
-			return p.step(b, func(m *machine, r poolRow) { combineRow(p, r, y.f32(m), x.f32(m), least, larger) }), nil
+			larger, none, least := combineFloats(b.d.set, kernel.Max), float32(math.Inf(-1)), float32(op.Least(tensor.F32))
+			return p.step(b, func(m *machine, r poolRow) { combineRow(p, r, y.f32(m), x.f32(m), none, least, larger) }), nil
 		},
 	}
 }
@@ -119,11 +119,12 @@ func combineBytes(set *kernel.Set, signed bool) combiner[uint8] {
 	}
 }
 
-// combineRow combines what windows meet: first the rows of x, with none around them, and then neighbours along the last axis.
-func combineRow[T tensor.Element](p *poolPlan, r poolRow, d, x []T, none T, combine combiner[T]) {
+// combineRow combines what windows meet: first the rows of x, with none around them, and then neighbours along the last axis. It writes
+// empty where a window is in the padding alone.
+func combineRow[T tensor.Element](p *poolPlan, r poolRow, d, x []T, none, empty T, combine combiner[T]) {
 	into := d[(r.to+r.first)*p.channels : (r.to+r.last)*p.channels]
 	if len(r.rows) == 0 {
-		clear(into) // padding alone, as Eval has it
+		fill(into, empty)
 		return
 	}
 	last := len(p.to) - 1
@@ -161,16 +162,17 @@ func combineRow[T tensor.Element](p *poolPlan, r poolRow, d, x []T, none T, comb
 	}
 	p.spans(r, func(s poolSpan) {
 		if s.taps == 0 {
-			clear(d[(r.to+s.position)*p.channels:][:s.positions*p.channels])
+			fill(d[(r.to+s.position)*p.channels:][:s.positions*p.channels], empty)
 		}
 	})
 }
 
 // largest finds the largest elements of windows and where they are, the first where several are equal or NaN.
-func (p *poolPlan) largest(r poolRow, d, s []float32, positions []int64, columns bool) {
+func (p *poolPlan) largest(r poolRow, d, s []float32, positions []int64, op ops.MaxPool) {
+	least := float32(op.Least(tensor.F32))
 	size := p.from.Elements()
 	p.elements(r, func(to int, taps poolElements) {
-		d[to], positions[to] = 0, 0
+		d[to], positions[to] = least, 0
 		at := -1
 		for i := range taps.all {
 			if at < 0 || s[i] > s[at] || s[i] != s[i] && s[at] == s[at] {
@@ -182,7 +184,7 @@ func (p *poolPlan) largest(r poolRow, d, s []float32, positions []int64, columns
 		}
 		d[to] = s[at]
 		image, pixel, ch := at/p.channels/size, at/p.channels%size, at%p.channels
-		if columns {
+		if op.ColumnMajor {
 			pixel = ops.ColumnMajor(p.from, pixel)
 		}
 		positions[to] = int64((image*p.channels+ch)*size + pixel)

@@ -280,9 +280,3 @@ func mixed(src []float32, at []int, w []float32, outside float32) float32 {
 	}
 	return sum
 }
-
-func fill(dst []float32, v float32) {
-	for i := range dst {
-		dst[i] = v
-	}
-}

@@ -15,8 +15,7 @@ type poolParams struct {
 	whole                                            int64
 	size, out, kernel, stride, dilation, before, end [mostSpatial]int32
 	channels, kind, mode, padded                     int32
-	power                                            float32
-	_                                                int32
+	power, start                                     float32
 }
 
 const (
@@ -59,7 +58,7 @@ var poolEntry = entry{
 		case ops.LpPool:
 			p.mode, p.power = poolNorm, float32(o.P)
 		case ops.MaxPool:
-			p.mode = poolMax
+			p.mode, p.start = poolMax, float32(o.Least(x.DType))
 			for k, step := range o.Steps(spatial) {
 				p.number[mostSpatial-len(spatial)+k] = int64(step)
 			}

@@ -2,6 +2,7 @@ package wgpu
 
 import (
 	"fmt"
+	"math"
 
 	"github.com/rlxc/rlxc/internal/gpu"
 	"github.com/rlxc/rlxc/internal/ops"
@@ -82,7 +83,11 @@ func (p *pool) norm(power float32, y *operand) launch {
 // max has a launch for the values and one for their indices. The first NaN is the largest.
 func (p *pool) max(op ops.MaxPool, out []*operand) []launch {
 	e := elements[p.x.DType]
-	start := fmt.Sprintf("var best = %s();\nvar tap = %s;", e.wgsl, outside)
+	least := fmt.Sprintf("%s(%d)", e.wgsl, int(max(op.Least(p.x.DType), math.MinInt32)))
+	if p.x.DType == tensor.F32 {
+		least = fmt.Sprintf("bitcast<f32>(%du)", math.Float32bits(float32(op.Least(tensor.F32))))
+	}
+	start := fmt.Sprintf("var best = %s;\nvar tap = %s;", least, outside)
 	each := func(s *shader) string {
 		better := "v > best"
 		if p.x.DType == tensor.F32 {

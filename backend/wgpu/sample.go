@@ -9,7 +9,7 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// sampleFolds say where a coordinate x of an axis of n elements is that is outside of lo and hi, by padding.
+// sampleFolds are, by padding, the expressions that move a coordinate x outside of [lo, hi] of an axis of n elements.
 var sampleFolds = map[string]string{
 	"zeros":      "x",
 	"border":     "clamp(x, 0.0, n - 1.0)",
@@ -80,8 +80,12 @@ func declareSample(s *shader, op ops.GridSample) {
 	if op.Mode == "nearest" {
 		at = "round(" + at + ")"
 	}
+	fold := sampleFolds[op.Padding]
+	if op.Mode == "cubic" && op.Padding == "border" { // only the neighbours move
+		fold = "x"
+	}
 	s.declare("fn place_(c: f32, n: f32) -> f32 {\nlet x = %s;\nlet lo = %s;\nlet hi = %s;\nif (x < lo || x > hi) { return %s; }\n"+
-		"return x;\n}\n", at, lo, hi, sampleFolds[op.Padding])
+		"return x;\n}\n", at, lo, hi, fold)
 	taps, beyond := sampleTaps[op.Mode], sampleFolds[op.Padding]
 	switch op.Padding {
 	case "zeros":

@@ -82,6 +82,13 @@ var OpaqueCases = map[string]string{
 		%5, %6 = onnx.MaxPool(%9) {kernel=[3,2], strides=[2,1], dilations=[1,2], pads=[1,1,1,1], auto_pad="NOTSET"}
 		%7 = onnx.MaxPool(%9) {kernel=[3,2], strides=[2,1], dilations=[1,2], pads=[1,1,1,1], auto_pad="NOTSET", results=1}
 		return %1 as "a", %2 as "b", %3 as "c", %4 as "d", %5 as "e", %6 as "f", %7 as "g" }`,
+	"max pool over padding": `(%20 "n": f32[s], %0 "x": f32[2,s,3], %1 "z": i8[2,s,3], %2 "v": u8[2,2,s,3]) { %9 = neg(%20)
+		%3 = onnx.MaxPool(%0) {kernel=[2], strides=[1], dilations=[8], pads=[4,5], auto_pad="NOTSET", results=1}
+		%4, %5 = onnx.MaxPool(%0) {kernel=[2], strides=[1], dilations=[8], pads=[4,5], auto_pad="NOTSET"}
+		%6 = onnx.MaxPool(%1) {kernel=[2], strides=[1], dilations=[8], pads=[4,5], auto_pad="NOTSET", results=1}
+		%7, %8 = onnx.MaxPool(%1) {kernel=[2], strides=[1], dilations=[8], pads=[4,5], auto_pad="NOTSET"}
+		%10 = onnx.MaxPool(%2) {kernel=[2,2], strides=[1,1], dilations=[6,7], pads=[3,4,3,5], auto_pad="NOTSET", results=1}
+		return %3 as "a", %4 as "b", %5 as "c", %6 as "d", %7 as "e", %8 as "f", %10 as "g", %9 as "h" }`,
 	"max pool of bytes": `(%20 "n": f32[s], %0 "x": i8[2,s+2,5,3], %1 "z": u8[2,s+1,3]) { %8 = neg(%20)
 		%3, %4 = onnx.MaxPool(%0) {kernel=[3,2], strides=[2,1], dilations=[1,1], pads=[1,1,1,1], auto_pad="NOTSET"}
 		%5 = onnx.MaxPool(%1) {kernel=[2], strides=[1], dilations=[1], pads=[0,0], auto_pad="NOTSET", results=1}

@@ -117,7 +117,8 @@ func (o LpPool) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error)
 	return []*tensor.Tensor{y}, nil
 }
 
-// MaxPool is the largest element under a window, or its first NaN, and where it is in x, were that [N,C,…].
+// MaxPool is the largest element under a window, or its first NaN, and where it is in x, were that [N,C,…]. A window of padding alone
+// returns Least and index 0.
 type MaxPool struct {
 	ir.Opaque[MaxPool]
 	ir.Window
@@ -153,8 +154,10 @@ func (o MaxPool) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error
 					best = t.At
 				}
 			}
-			if best >= 0 {
-				to := (image*indices+position)*channels + ch
+			to := (image*indices+position)*channels + ch
+			if best < 0 {
+				y.SetFloat64(to, o.Least(x.DType()))
+			} else {
 				y.SetFloat64(to, x.Float64(element(best)))
 				if len(results) > 1 {
 					results[1].SetInt64(to, int64(i*size+number(best)))
@@ -163,6 +166,20 @@ func (o MaxPool) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error
 		}
 	})
 	return results, nil
+}
+
+// Least is the result over a window of padding alone: the lowest number of an integer type, and of floats −math.MaxFloat32, which
+// 16-bit floats round to −∞, or −math.MaxFloat64 in float64. onnxruntime computes the same; torch computes −∞.
+func (MaxPool) Least(d tensor.DType) float64 {
+	switch {
+	case d == tensor.F64:
+		return -math.MaxFloat64
+	case d.IsFloat():
+		return -math.MaxFloat32
+	case d.IsSigned():
+		return -math.Ldexp(1, d.Bits()-1)
+	}
+	return 0
 }
 
 // Steps are what the numbers of two neighbours along each spatial axis differ by.

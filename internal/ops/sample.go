@@ -68,7 +68,8 @@ func (s GridSample) sample(env *ir.Env, x, grid, y *tensor.Tensor) {
 }
 
 // Neighbours appends the weighted elements of an axis of size n around a coordinate between −1 and 1, four at most; elements in a
-// padding of zeros are left out. Coordinates are float32, so that halves round as in other runtimes.
+// padding of zeros are left out. Coordinates are float32, so that halves round as in other runtimes. A cubic kernel weighs neighbours by
+// their distance from the coordinate itself: with a padding of border, only the neighbours move into the image.
 func (s GridSample) Neighbours(m Mix, coordinate float32, n int) Mix {
 	lo, hi := -0.5, float64(n)-0.5
 	x := float64(((coordinate+1)*float32(n) - 1) / 2)
@@ -82,7 +83,9 @@ func (s GridSample) Neighbours(m Mix, coordinate float32, n int) Mix {
 	if x < lo || x > hi {
 		switch s.Padding {
 		case "border":
-			x = min(max(x, 0), float64(n-1))
+			if s.Mode != "cubic" {
+				x = min(max(x, 0), float64(n-1))
+			}
 		case "reflection":
 			x = reflect(x, lo, hi)
 		}

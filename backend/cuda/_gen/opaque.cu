@@ -10,7 +10,7 @@ struct Pool {
   i64 total, image, channel, axis[AXES], number[AXES], whole; // results, strides of x and of the numbers of positions, positions of a channel
   int size[AXES], out[AXES], kernel[AXES], stride[AXES], dilation[AXES], before[AXES], end[AXES]; // end: of the padding
   int channels, kind, mode, padded; // padded: the mean counts the padding
-  float power;
+  float power, start; // start: the result over padding alone
 };
 template <class T> DI void pool_at(const Pool& p, i64 n) {
   i64 image = n / p.channels;
@@ -23,7 +23,7 @@ template <class T> DI void pool_at(const Pool& p, i64 n) {
     image = next;
   }
   const T* x = (const T*)p.x + image * p.image + channel * p.channel;
-  float best = 0.f;
+  float best = p.start;
   i64 where = 0;
   for (int i = 0; i < p.kernel[0]; i++)
     for (int j = 0; j < p.kernel[1]; j++)
@@ -137,7 +137,9 @@ struct SampledAxis {
     lo = p.corners ? 0.f : -0.5f, hi = p.corners ? n - 1.f : n - 0.5f;
     x = p.corners ? (c + 1.f) / 2.f * (n - 1.f) : ((c + 1.f) * n - 1.f) / 2.f;
     if (p.mode == SAMPLE_NEAREST) x = rintf(x);
-    if (x < lo || x > hi) x = p.padding == PADDING_BORDER ? fminf(fmaxf(x, 0.f), n - 1.f) : p.padding == PADDING_REFLECTION ? fold(x, lo, hi) : x;
+    if (x >= lo && x <= hi) return;
+    if (p.padding == PADDING_BORDER && p.mode != SAMPLE_CUBIC) x = fminf(fmaxf(x, 0.f), n - 1.f); // of cubic, only the neighbours move
+    if (p.padding == PADDING_REFLECTION) x = fold(x, lo, hi);
   }
   DI int tap(const Sample& p, int k, float& weight) const {
     float at = floorf(x) + (p.mode == SAMPLE_CUBIC ? k - 1 : k), d = x - at;
