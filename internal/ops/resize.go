@@ -91,9 +91,9 @@ func (o Resize) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error)
 	return []*tensor.Tensor{y}, nil
 }
 
-// coordinateModes map position x of n in a result to a coordinate in an axis of size in; wide is the exact size of the result, scale·in
-// (ONNX, Resize, coordinate_transformation_mode). They round to float32 at each step, as onnxruntime and PyTorch do: which pixel is
-// nearest may depend on it.
+// coordinateModes map position x of n in a result to a coordinate in an axis of size in; wide is scale·in, which may have a fraction that
+// n lacks (ONNX, Resize, coordinate_transformation_mode). They round to float32 at each step, as onnxruntime and PyTorch do: which pixel
+// is nearest may depend on it. Modes align_corners and tf_crop_and_resize use n, as onnxruntime and PyTorch do; ONNX's reference uses wide.
 var coordinateModes = map[string]func(x, in, n, scale, wide float32, roi [2]float32) float32{
 	"half_pixel": func(x, _, _, scale, _ float32, _ [2]float32) float32 { return float32((x+0.5)/scale) - 0.5 },
 	"half_pixel_symmetric": func(x, in, n, scale, wide float32, _ [2]float32) float32 {
@@ -106,18 +106,18 @@ var coordinateModes = map[string]func(x, in, n, scale, wide float32, roi [2]floa
 		return float32((x+0.5)/scale) - 0.5
 	},
 	"tf_half_pixel_for_nn": func(x, _, _, scale, _ float32, _ [2]float32) float32 { return (x + 0.5) / scale },
-	"align_corners": func(x, in, _, _, wide float32, _ [2]float32) float32 {
-		if wide == 1 {
+	"align_corners": func(x, in, n, _, _ float32, _ [2]float32) float32 {
+		if n == 1 {
 			return 0
 		}
-		return float32(x*(in-1)) / (wide - 1)
+		return float32(x*(in-1)) / (n - 1)
 	},
 	"asymmetric": func(x, _, _, scale, _ float32, _ [2]float32) float32 { return x / scale },
-	"tf_crop_and_resize": func(x, in, _, _, wide float32, roi [2]float32) float32 {
-		if wide == 1 {
+	"tf_crop_and_resize": func(x, in, n, _, _ float32, roi [2]float32) float32 {
+		if n == 1 {
 			return float32(0.5 * float64(roi[0]+roi[1]) * float64(in-1))
 		}
-		return float32(roi[0]*(in-1)) + float32(float32(x*(roi[1]-roi[0]))*(in-1))/(wide-1)
+		return float32(roi[0]*(in-1)) + float32(float32(x*(roi[1]-roi[0]))*(in-1))/(n-1)
 	},
 }
 
