@@ -16,14 +16,26 @@ type Normalizer struct {
 	Norm string
 }
 
-var norms = map[string]func(sum, v float64) float64{
-	"MAX": math.Max,
-	"L1":  func(sum, v float64) float64 { return sum + math.Abs(v) },
-	"L2":  math.Hypot,
+// A norm is a fold over a row of features from its start. MAX is the largest element, not the largest magnitude, and passes over NaN
+// like onnxruntime's.
+type norm struct {
+	start float64
+	add   func(sum, v float64) float64
+}
+
+var norms = map[string]norm{
+	"MAX": {-math.MaxFloat32, func(most, v float64) float64 {
+		if v > most {
+			return v
+		}
+		return most
+	}},
+	"L1": {0, func(sum, v float64) float64 { return sum + math.Abs(v) }},
+	"L2": {0, math.Hypot},
 }
 
 func (o Normalizer) Infer(in []*ir.Value) ([]ir.Type, error) {
-	if norms[o.Norm] == nil {
+	if norms[o.Norm].add == nil {
 		return nil, fmt.Errorf("norm %q is not MAX, L1 or L2", o.Norm)
 	}
 	_, err := samples(in[0], 0)
@@ -33,10 +45,11 @@ func (o Normalizer) Infer(in []*ir.Value) ([]ir.Type, error) {
 func (o Normalizer) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	y := env.Output(o, in)
 	rows, err := featuresOf(env, in[0], 0)
+	norm := norms[o.Norm]
 	for i, row := range rows {
-		size := 0.0
+		size := norm.start
 		for _, v := range row {
-			size = norms[o.Norm](size, v)
+			size = norm.add(size, v)
 		}
 		if size == 0 {
 			size = 1
