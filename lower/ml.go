@@ -168,7 +168,25 @@ func lowerLabelEncoder(c *context) []*ir.Value {
 	if other.Len() != 1 || other.DType() != values.DType() {
 		c.Failf("default %v for values %v", other, values)
 	}
+	if c.Version() < 4 && keys.DType().IsFloat() { // a NaN equals nothing before version 4
+		some := []int64{}
+		for i := range keys.Len() {
+			if !math.IsNaN(keys.Float64(i)) {
+				some = append(some, int64(i))
+			}
+		}
+		keys, values = c.picked(keys, some), c.picked(values, some)
+	}
 	return c.translate(keys, values, other)
+}
+
+// picked returns the elements of a list at these positions.
+func (c *context) picked(list *tensor.Tensor, at []int64) *tensor.Tensor {
+	y, err := ir.EvalOp(nil, ir.Gather{}, []*tensor.Tensor{list, tensor.FromSlice(at)})
+	if err != nil {
+		c.Failf("%w", err)
+	}
+	return y[0]
 }
 
 // lowerClassEncoder maps strings to their positions in a list, or positions to strings.
@@ -194,6 +212,12 @@ func (c *context) categories(text, numbers *tensor.Tensor) []*ir.Value {
 		c.Failf("%d strings for %d integers: want equally many", text.Len(), numbers.Len())
 	}
 	name, number := c.AttrString("default_string", "_Unused"), c.AttrInt("default_int64", -1)
+	// The last of equal keys counts here, the first in a LabelEncoder since version 2.
+	back := make([]int64, text.Len())
+	for i := range back {
+		back[i] = int64(len(back) - 1 - i)
+	}
+	text, numbers = c.picked(text, back), c.picked(numbers, back)
 	if c.In(0).Type.DType == tensor.String {
 		return c.translate(text, numbers, tensor.FromSlice([]int64{int64(number)}))
 	}

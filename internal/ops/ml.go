@@ -68,7 +68,7 @@ type OneHotEncoder struct {
 	Strict bool     // an element that is not a category is an error
 
 	categories *tensor.Tensor
-	indices    map[string]int
+	indices    *positions
 }
 
 // NewOneHotEncoder is the encoder for these categories.
@@ -81,9 +81,9 @@ func (o OneHotEncoder) Prepare() (ir.Op, error) {
 	if o.categories, err = tensorOf(o.Attrs, "categories"); err != nil {
 		return nil, err
 	}
-	o.indices = map[string]int{}
-	for i := range o.categories.Len() {
-		o.indices[elementText(o.categories, i)] = i
+	o.indices = newPositions()
+	for i := range o.categories.Len() { // the last of equal categories counts
+		o.indices.put(o.categories, i)
 	}
 	return o, nil
 }
@@ -117,7 +117,7 @@ func (o OneHotEncoder) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor,
 		x = whole[0]
 	}
 	for i := range env.Range(x.Len()) {
-		if k, ok := o.indices[elementText(x, i)]; ok {
+		if k, ok := o.indices.find(x, i); ok {
 			y.SetFloat64(i*o.categories.Len()+k, 1)
 		} else if o.Strict {
 			return nil, fmt.Errorf("element %d is %s, which is not a category", i, files.Quote(elementText(x, i)))
@@ -133,7 +133,7 @@ type LabelEncoder struct {
 
 	values, other *tensor.Tensor
 	keys          tensor.DType
-	table         map[string]int
+	table         *positions
 }
 
 // NewLabelEncoder is the encoder for these keys and values.
@@ -155,9 +155,9 @@ func (o LabelEncoder) Prepare() (ir.Op, error) {
 	if keys.Len() != o.values.Len() || o.other.Len() != 1 || o.other.DType() != o.values.DType() {
 		return nil, fmt.Errorf("keys %v, values %v and default %v", keys, o.values, o.other)
 	}
-	o.keys, o.table = keys.DType(), map[string]int{}
+	o.keys, o.table = keys.DType(), newPositions()
 	for i := keys.Len() - 1; i >= 0; i-- { // the first of equal keys counts
-		o.table[elementText(keys, i)] = i
+		o.table.put(keys, i)
 	}
 	return o, nil
 }
@@ -173,7 +173,7 @@ func (o LabelEncoder) Infer(in []*ir.Value) ([]ir.Type, error) {
 func (o LabelEncoder) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	y := env.Output(o, in)
 	for i := range env.Range(y.Len()) {
-		if k, ok := o.table[elementText(in[0], i)]; ok {
+		if k, ok := o.table.find(in[0], i); ok {
 			setElement(y, i, o.values, k)
 		} else {
 			setElement(y, i, o.other, 0)
@@ -182,13 +182,51 @@ func (o LabelEncoder) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, 
 	return []*tensor.Tensor{y}, nil
 }
 
-// elementText distinguishes elements.
+// positions maps elements of tensors to their positions in a list. Floats are compared as numbers: −0 is 0, and every NaN is the same.
+type positions struct {
+	texts map[string]int
+	whole map[int64]int
+	reals map[float64]int // without NaN
+	nan   int             // position of NaN, −1 where the list has none
+}
+
+func newPositions() *positions {
+	return &positions{texts: map[string]int{}, whole: map[int64]int{}, reals: map[float64]int{}, nan: -1}
+}
+
+// put sets the position of element i of a list to i.
+func (p *positions) put(list *tensor.Tensor, i int) {
+	switch d := list.DType(); {
+	case d == tensor.String:
+		p.texts[list.Strings()[i]] = i
+	case !d.IsFloat():
+		p.whole[list.Int64(i)] = i
+	case math.IsNaN(list.Float64(i)):
+		p.nan = i
+	default:
+		p.reals[list.Float64(i)] = i
+	}
+}
+
+// find returns the position of element i of x in the list; ok is false if the list lacks it.
+func (p *positions) find(x *tensor.Tensor, i int) (position int, ok bool) {
+	switch d := x.DType(); {
+	case d == tensor.String:
+		position, ok = p.texts[x.Strings()[i]]
+	case !d.IsFloat():
+		position, ok = p.whole[x.Int64(i)]
+	case math.IsNaN(x.Float64(i)):
+		position, ok = p.nan, p.nan >= 0
+	default:
+		position, ok = p.reals[x.Float64(i)]
+	}
+	return position, ok
+}
+
+// elementText shows a string or an integer in an error.
 func elementText(t *tensor.Tensor, i int) string {
 	if t.DType() == tensor.String {
 		return t.Strings()[i]
-	}
-	if t.DType().IsFloat() {
-		return fmt.Sprint(t.Float64(i))
 	}
 	return fmt.Sprint(t.Int64(i))
 }
