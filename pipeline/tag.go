@@ -146,7 +146,7 @@ func (m *Model) pieces(text string, e tokenizer.Encoding, data []float32, labels
 		case words:
 			token, _ := m.tok.Token(id)
 			p.continuing = utf8.RuneCountInString(token) != p.chars.End-p.chars.Start
-		case p.bytes.Start > 0: // the tokenizer knows no words: what no space parts is one
+		case p.bytes.Start > 0 && p.bytes.Start <= len(text): // the tokenizer knows no words: what no space parts is one
 			end := p.bytes.Start
 			if end < len(text) {
 				end++

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"math/bits"
+	"slices"
 	"unicode/utf8"
 )
 
@@ -183,7 +184,7 @@ func inBytes(v *vocabulary) (*vocabulary, error) {
 // cutAt makes words shorter, where text before each space (written as that character) is merged with nothing after it: the tokens decide.
 func (m *bpe) cutAt(space rune) {
 	s := []byte(string(space))
-	if m.bytes || len(m.prefix) > 0 || len(m.suffix) > 0 || m.ignoreMerges || m.vocab.find(s) == none {
+	if m.bytes || len(m.prefix) > 0 || len(m.suffix) > 0 || m.ignoreMerges || m.vocab.find(s) == none || m.drops() {
 		return
 	}
 	m.cuts, m.space, m.joined = true, s, map[rune]bool{}
@@ -325,6 +326,15 @@ func (m *bpe) symbolsOf(dst []symbol, word []byte) []symbol {
 	flush()
 	return dst
 }
+
+// drops reports whether a character may have no symbol. The symbols after it then begin earlier than it ends, as in tokenizers.
+func (m *bpe) drops() bool {
+	return m.unknown == none && (m.fallback == nil || slices.Contains(m.fallback[:], none))
+}
+
+// overruns reports whether the sizes of a word's symbols may add up to more than the word. Otherwise they add up to at most the word.
+// A character that is spelt in bytes is spelt with its prefix and suffix, and tokenizers counts these bytes too.
+func (m *bpe) overruns() bool { return m.fallback != nil && len(m.prefix)+len(m.suffix) > 0 }
 
 func allKnown(ids *[256]int32, content []byte) bool {
 	for _, b := range content {

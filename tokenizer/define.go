@@ -208,6 +208,9 @@ func (d *definition) build() (*Tokenizer, error) {
 	if t.model, err = makeModel(d); err != nil {
 		return nil, fmt.Errorf("model %s: %w", kind, err)
 	}
+	if m, ok := t.model.(*bpe); ok {
+		t.overruns = m.overruns()
+	}
 	if err := t.add(d.added); err != nil {
 		return nil, fmt.Errorf("%s: %w", addedKey, err)
 	}

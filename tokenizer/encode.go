@@ -99,7 +99,10 @@ type Encoding struct {
 	TokenTypeIDs  []int64 // 0 for the first text, 1 for its pair, or what the tokenizer's template says
 	AttentionMask []int64 // 1
 
-	Offsets     []Span // in bytes of the text that the token came from; 0 to 0 for a special token
+	// Offsets holds the bytes of the text that each token came from, and 0 to 0 for a special token. With a BPE model that spells unknown
+	// characters in bytes and marks subwords by a prefix or suffix, a token may end beyond the text, as with tokenizers: the bytes of the
+	// prefix count, though no text stands for them.
+	Offsets     []Span
 	CharOffsets []Span // the same in characters: code points, and bytes that are not UTF-8; of ASCII it is the slice Offsets
 	Words       []int  // the number of the word in its text, as the tokenizer splits words; -1 for a special token
 	Sequences   []int  // 0 for the first text, 1 for its pair, -1 for a special token
@@ -321,7 +324,7 @@ func (o encodeOptions) split(out []window, have, keep int) ([]window, error) {
 // assemble makes a sequence of windows of its texts.
 func (t *Tokenizer) assemble(tmpl template, input Input, s *scratch, windows [2]window, spans bool) Encoding {
 	length := tmpl.specials() + windows[0].end - windows[0].start + windows[1].end - windows[1].start
-	ascii := isASCII(input.texts[0]) && isASCII(input.texts[1])
+	ascii := !t.overruns && isASCII(input.texts[0]) && isASCII(input.texts[1])
 	e := newEncoding(length, spans, ascii)
 	for _, slot := range tmpl {
 		at := len(e.InputIDs)
@@ -404,15 +407,23 @@ func (t *Tokenizer) locate(e *Encoding, at int, from *tokens, w window, input In
 	}
 }
 
-// countCharacters writes the offsets in characters of the tokens from the at-th on, which are of a text.
+// countCharacters writes the offsets in characters of the tokens from the at-th on, which are of a text. Offsets beyond the text become
+// what tokenizers makes of them.
 func (e *Encoding) countCharacters(at int, text string) {
 	c := cursor{text: text}
 	for i, o := range e.Offsets[at:len(e.InputIDs)] {
-		e.CharOffsets[at+i] = Span{c.chars(o.Start), c.chars(o.End)}
+		switch {
+		case o.End <= len(text):
+			o = Span{c.chars(o.Start), c.chars(o.End)}
+		case o.Start < len(text):
+			start := c.chars(o.Start)
+			o = Span{start, start + 2}
+		}
+		e.CharOffsets[at+i] = o
 	}
 }
 
-// A cursor counts the characters before a position in a text. It is fast for positions near the last one.
+// A cursor counts the characters that end at or before a position in a text. It is fast for positions near the last one.
 type cursor struct {
 	text         string
 	bytes, runes int

@@ -37,6 +37,7 @@ type Tokenizer struct {
 	padSide   Side
 	track     bool    // origins are needed whether they are asked for or not
 	local     [2]bool // a long text may be cut into chunks (see chunkLen): without and with spans
+	overruns  bool    // the pieces of a word may be longer than the word (see bpe.overruns)
 
 	scratch sync.Pool // of *scratch
 }
@@ -313,8 +314,16 @@ func (t *Tokenizer) appendStretch(dst *tokens, s *scratch, stretch string, base 
 		for _, piece := range pieces {
 			ids = append(ids, int64(piece.id))
 		}
+		longer := len(pieces) > 0 && pieces[len(pieces)-1].end > p.end-p.start
 		switch {
+		case longer && !t.overruns:
+			return word, fmt.Errorf("tokenizer: the tokens of %q are longer than the word: this is a fault of rlxc",
+				shorten(w.bytes[p.start:p.end]))
 		case !spans:
+		case longer:
+			for _, piece := range pieces {
+				offsets, words = append(offsets, w.pieceSpan(p, piece)), append(words, word)
+			}
 		case unmoved:
 			for _, piece := range pieces {
 				start := w.base + p.start
@@ -338,6 +347,15 @@ func (t *Tokenizer) appendStretch(dst *tokens, s *scratch, stretch string, base 
 	return word, nil
 }
 
+// pieceSpan returns where a piece of a word came from. A piece that ends after the word came from nowhere: its span is that in the word,
+// as tokenizers returns it.
+func (w *work) pieceSpan(word part, p piece) span {
+	if p.end > word.end-word.start {
+		return span{p.start, p.end}
+	}
+	return w.spanOf(int(word.start+p.start), int(word.start+p.end))
+}
+
 // trimmed takes the white space of a token off its span, as ByteLevel's trim_offsets does: a token that begins with " " begins where
 // its word does. One space is left where it may have been put there.
 func (t *Tokenizer) trimmed(text string, id int64, s span, added, prefixed bool) span {
@@ -351,6 +369,10 @@ func (t *Tokenizer) trimmed(text string, id int64, s span, added, prefixed bool)
 	}
 	if leading == 1 && prefixed {
 		leading = 0
+	}
+	if int(s.end) > len(text) { // it came from nowhere, so each character counts as one
+		start := min(s.start+int32(leading), s.end)
+		return span{start, max(s.end-int32(trailing), start)}
 	}
 	for ; leading > 0 && s.start < s.end; leading-- {
 		_, size := utf8.DecodeRuneInString(text[s.start:])

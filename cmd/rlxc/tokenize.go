@@ -200,7 +200,9 @@ func (r *tokenRow) table(out io.Writer) error {
 				source = r.Pair
 			}
 			word, bytes = fmt.Sprint(r.Words[i]), fmt.Sprintf("%d-%d", r.Offsets[i][0], r.Offsets[i][1])
-			text = shown(source[r.Offsets[i][0]:r.Offsets[i][1]])
+			if r.Offsets[i][1] <= len(source) { // see tokenizer.Encoding
+				text = shown(source[r.Offsets[i][0]:r.Offsets[i][1]])
+			}
 		}
 		fmt.Fprintf(w, "%s\t%d\t%d\t%s\t%s\t%s\n", shown(token), r.IDs[i], r.TypeIDs[i], word, bytes, text)
 	}
