@@ -41,7 +41,7 @@ type AnswerOptions struct {
 // product of the probabilities of the first and the last token. Long contexts are split into windows. Answer fails as Embed does, and if
 // a question or its context is empty.
 func (m *Model) Answer(ctx context.Context, questions []Question, o AnswerOptions) ([][]Answer, error) {
-	if m.heads.start == "" || m.heads.end == "" {
+	if m.heads.start.form != tokenNumbers || m.heads.end.form != tokenNumbers {
 		return nil, m.lacks("answer")
 	}
 	length := cmp.Or(m.MaxLength, 384)
@@ -74,11 +74,11 @@ func (m *Model) Answer(ctx context.Context, questions []Question, o AnswerOption
 	sequences, ask := make([]*sequence, len(encodings)), memory.Asker(ctx)
 	for i, e := range encodings {
 		sequences[i] = &sequence{ids: e.InputIDs, types: e.TokenTypeIDs, take: func(b *batch, at int) error {
-			starts, err := b.vector(m.heads.start, at)
+			starts, _, _, err := b.tokenVectors(m.heads.start, at)
 			if err != nil {
 				return err
 			}
-			ends, err := b.vector(m.heads.end, at)
+			ends, _, _, err := b.tokenVectors(m.heads.end, at)
 			if err != nil {
 				return err
 			}
@@ -94,7 +94,7 @@ func (m *Model) Answer(ctx context.Context, questions []Question, o AnswerOption
 			return ask(int64(len(windows[i].spans)) * answerBytes)
 		}}
 	}
-	if err := m.run(ctx, "answer", sequences); err != nil {
+	if err := m.schedule.run(ctx, sequences); err != nil {
 		return nil, err
 	}
 	out := make([][]Answer, len(questions))

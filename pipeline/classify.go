@@ -88,7 +88,7 @@ func softmax(v []float64) {
 // logits runs pairs and returns the logits of each.
 func (m *Model) logits(ctx context.Context, pairs []Pair, what string, cut Truncated, options ...tokenizer.EncodeOption) ([][]float64,
 	error) {
-	if m.heads.logits == "" {
+	if !m.heads.logits.form.perText() {
 		return nil, m.lacks(what)
 	}
 	inputs := make([]tokenizer.Input, len(pairs))
@@ -103,7 +103,7 @@ func (m *Model) logits(ctx context.Context, pairs []Pair, what string, cut Trunc
 	sequences, ask := make([]*sequence, len(encodings)), memory.Asker(ctx)
 	for i, e := range encodings {
 		sequences[i] = &sequence{ids: e.InputIDs, types: e.TokenTypeIDs, take: func(b *batch, at int) error {
-			v, err := b.vector(m.heads.logits, at)
+			v, err := b.textVector(m.heads.logits, at)
 			if err != nil {
 				return err
 			}
@@ -114,7 +114,7 @@ func (m *Model) logits(ctx context.Context, pairs []Pair, what string, cut Trunc
 			return ask(32 * int64(len(v))) // scores with their labels are made of them
 		}}
 	}
-	return out, m.run(ctx, what, sequences)
+	return out, m.schedule.run(ctx, sequences)
 }
 
 func wide(v []float32) []float64 {
@@ -199,7 +199,7 @@ type RerankOptions struct {
 func (m *Model) Rerank(ctx context.Context, query string, documents []string, o RerankOptions) ([]Ranked, error) {
 	var scores []float64
 	var err error
-	if m.heads.logits == "" && m.Can(MultiVector) {
+	if !m.heads.logits.form.perText() && m.Can(MultiVector) {
 		scores, err = m.maxSims(ctx, query, documents, o)
 	} else {
 		pairs := make([]Pair, len(documents))
@@ -231,7 +231,8 @@ func (m *Model) ScorePairs(ctx context.Context, pairs []Pair, o RerankOptions) (
 	out := make([]float64, len(pairs))
 	for i, v := range logits {
 		if len(v) > 2 {
-			return nil, fmt.Errorf("pipeline: a reranker has one or two logits, but this model has %d: use Classify", len(v))
+			return nil, kindError{fmt.Errorf("pipeline: a reranker has one or two logits, but this model has %d: use Classify", len(v)),
+				ErrTask}
 		}
 		if err := cmp.Or(o.Function, m.activation(len(v))).apply(v); err != nil {
 			return nil, err

@@ -159,9 +159,9 @@ func (m *Model) embed(ctx context.Context, texts []string, o EmbedOptions, put f
 			layers = append(layers, module.layer)
 		}
 	}
-	name := m.heads.hidden
-	if name == "" || pool == nil && m.heads.pooled != "" {
-		if name = m.heads.pooled; name == "" {
+	from := m.heads.hidden
+	if from.form != tokenVectors || pool == nil && m.heads.pooled.form == textVectors {
+		if from = m.heads.pooled; from.form != textVectors {
 			return m.lacks("embed")
 		}
 		pool, layers = nil, nil // the model has done all that
@@ -194,7 +194,7 @@ func (m *Model) embed(ctx context.Context, texts []string, o EmbedOptions, put f
 	sequences, ask := make([]*sequence, len(encodings)), memory.Asker(ctx)
 	for i, e := range encodings {
 		sequences[i] = &sequence{ids: e.InputIDs, types: e.TokenTypeIDs, take: func(b *batch, at int) error {
-			v, err := pooled(b, at, name, pool, skip)
+			v, err := pooled(b, at, from, pool, skip)
 			if err != nil {
 				return err
 			}
@@ -217,16 +217,16 @@ func (m *Model) embed(ctx context.Context, texts []string, o EmbedOptions, put f
 			return put(i, v)
 		}}
 	}
-	return m.run(ctx, "embed", sequences)
+	return m.schedule.run(ctx, sequences)
 }
 
 // pooled makes one vector from a sequence's; skip tokens at the beginning do not count.
-func pooled(b *batch, at int, name string, pool *pooling, skip int) ([]float32, error) {
+func pooled(b *batch, at int, from output, pool *pooling, skip int) ([]float32, error) {
 	if pool == nil {
-		v, err := b.vector(name, at)
+		v, err := b.textVector(from, at)
 		return slices.Clone(v), err
 	}
-	data, tokens, size, err := b.vectors(name, at)
+	data, tokens, size, err := b.tokenVectors(from, at)
 	if err != nil {
 		return nil, err
 	}

@@ -4,11 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"runtime/debug"
 	"slices"
 	"sort"
-	"strings"
 	"sync"
 
 	"github.com/rlxc/rlxc"
@@ -33,8 +31,9 @@ type sequence struct {
 type batch struct {
 	out       rlxc.Tensors
 	sequences []*sequence
-	length    int       // of sequences, with padding
-	starts    []int     // of sequences without padding, and the end of the last; nil for sequences with padding
+	count     int       // texts of the run: those of sequences, or more if the model has a fixed batch
+	length    int       // tokens of a text, with padding
+	starts    []int     // first token of each sequence, then the number of all tokens; nil for sequences with padding
 	wide      []float32 // of the sequence that is handed out: outputs of other types as float32
 }
 
@@ -67,40 +66,7 @@ func (b *batch) tokens() int {
 	if b.starts != nil {
 		return b.starts[len(b.sequences)]
 	}
-	return len(b.sequences) * b.length
-}
-
-// vectors are a sequence's vectors of an output of shape [batch, tokens, size], one after the other, without padding; they are the
-// session's. Some models leave out vectors of first tokens.
-func (b *batch) vectors(name string, i int) (data []float32, tokens, size int, err error) {
-	if b.starts != nil {
-		return b.packedVectors(name, i)
-	}
-	t := b.out[name]
-	if t.Rank() != 3 {
-		return nil, 0, 0, headError(name, t, "[batch, tokens, size]")
-	}
-	all := t.Shape()[1]
-	tokens, size = all-(b.length-len(b.sequences[i].ids)), t.Shape()[2]
-	if tokens < 0 || t.Shape()[0] <= i {
-		return nil, 0, 0, fmt.Errorf("output %q is %v for %d sequences of %d tokens", name, t, len(b.sequences), b.length)
-	}
-	return b.floats(t, i*all*size, tokens*size), tokens, size, nil
-}
-
-// vector is a sequence's vector of an output of shape [batch, size].
-func (b *batch) vector(name string, i int) ([]float32, error) {
-	t := b.out[name]
-	switch {
-	case b.starts != nil && t.Rank() == 1 && t.Shape()[0] == b.starts[len(b.sequences)]: // one number a token
-		return b.floats(t, b.starts[i], b.starts[i+1]-b.starts[i]), nil
-	case t.Rank() == 1 && t.Shape()[0] > i: // one number a sequence
-		return b.floats(t, i, 1), nil
-	case t.Rank() != 2 || t.Shape()[0] <= i:
-		return nil, headError(name, t, "[batch, size]")
-	}
-	size := t.Shape()[1]
-	return b.floats(t, i*size, size), nil
+	return b.count * b.length
 }
 
 // floats are elements of a tensor, until the sequence is handed out: those of float32 as the tensor has them.
@@ -233,7 +199,7 @@ func (e *padded) run(ctx context.Context, sequences []*sequence) error {
 	if err != nil {
 		return err
 	}
-	(&batch{out: out, sequences: sequences, length: length}).hand()
+	(&batch{out: out, sequences: sequences, count: count, length: length}).hand()
 	return nil
 }
 
@@ -286,109 +252,4 @@ func (e *padded) close() error {
 	clear(e.device)
 	clear(e.held)
 	return errors.Join(errs...)
-}
-
-// outputs are the names of a model's outputs by what they hold; "" for none.
-type outputs struct {
-	hidden  string // [batch, tokens, size]
-	pooled  string // [batch, size], made by the model itself
-	logits  string
-	start   string
-	end     string
-	sparse  string
-	vectors string
-	spans   string // of words, by labels that the caller names
-}
-
-// outputNames are the names that exporters give to outputs, in order of preference.
-var outputNames = []struct {
-	to    func(*outputs) *string
-	rank  int // 0 for any
-	names []string
-}{
-	{func(o *outputs) *string { return &o.hidden }, 3, []string{"token_embeddings", "last_hidden_state", "hidden_states",
-		"encoder_output"}},
-	{func(o *outputs) *string { return &o.pooled }, 2, []string{"sentence_embedding", "text_embeds", "embeddings", "dense_vecs"}},
-	{func(o *outputs) *string { return &o.logits }, 0, []string{"logits", "scores", "prediction_scores"}},
-	{func(o *outputs) *string { return &o.start }, 2, []string{"start_logits"}},
-	{func(o *outputs) *string { return &o.end }, 2, []string{"end_logits"}},
-	{func(o *outputs) *string { return &o.sparse }, 0, []string{"sparse_vecs", "sparse_embedding", "sparse_weights"}},
-	{func(o *outputs) *string { return &o.vectors }, 3, []string{"colbert_vecs", "multi_vector", "contextual"}},
-}
-
-// findOutputs identifies the model's outputs by name, and if no name is known, by rank.
-func (m *Model) findOutputs() (outputs, error) {
-	var o outputs
-	infos := m.model.Outputs()
-	used := map[string]bool{}
-	for _, kind := range outputNames {
-		for _, name := range kind.names {
-			i := slices.IndexFunc(infos, func(v rlxc.ValueInfo) bool { return v.Name == name && v.DType.IsFloat() })
-			if i >= 0 && (kind.rank == 0 || len(infos[i].Shape) == kind.rank || slices.Contains(infos[i].Shape, "*")) {
-				*kind.to(&o) = name
-				used[name] = true
-				break
-			}
-		}
-	}
-	for _, v := range infos {
-		if used[v.Name] || !v.DType.IsFloat() || strings.HasPrefix(v.Name, "present") {
-			continue
-		}
-		switch rank := len(v.Shape); {
-		case rank == 3 && o.hidden == "" && o.logits == "":
-			o.hidden = v.Name
-		case rank == 2 && o.logits == "" && o.start == "" && (m.Task == Classifying || m.Task == Reranking):
-			o.logits = v.Name
-		case rank == 2 && o.pooled == "" && v.Name != "pooler_output":
-			o.pooled = v.Name
-		}
-	}
-	if m.gliner != nil {
-		o = outputs{spans: o.logits}
-	}
-	if o == (outputs{}) && m.gliner == nil && len(infos) > 0 && infos[0].Name != "pooler_output" {
-		return o, fmt.Errorf("%s returns %s: want vectors, logits or start and end logits", m.model.Name(), namesOf(infos))
-	}
-	return o, nil
-}
-
-func namesOf(infos []rlxc.ValueInfo) string {
-	names := make([]string, len(infos))
-	for i, v := range infos {
-		names[i] = v.Name
-	}
-	return strings.Join(names, ", ")
-}
-
-// errHead: an output has another form than the task reads.
-var errHead = errors.New("another head")
-
-func headError(name string, t *tensor.Tensor, want string) error {
-	return kindError{fmt.Errorf("output %q is %v: want %s", name, t, want), errHead}
-}
-
-// run runs sequences for a task. A model whose output has another form was made for another task.
-func (m *Model) run(ctx context.Context, task string, sequences []*sequence) error {
-	err := m.schedule.run(ctx, sequences)
-	if errors.Is(err, errHead) {
-		return m.lacks(task)
-	}
-	return err
-}
-
-// lacks is the error of a task that the model has no output for.
-func (m *Model) lacks(what string) error {
-	return kindError{fmt.Errorf("pipeline: %s cannot %s: it returns %s, and was trained to %s", m.Description.Model, what,
-		namesOf(m.model.Outputs()), m.Task), ErrTask}
-}
-
-// pickled is an error if a head that the model has no output for is beside it as a file of PyTorch's.
-func (m *Model) pickled(file, output string) error {
-	if path := filepath.Join(m.Dir, file); m.Dir != "" && isFile(path) {
-		return kindError{fmt.Errorf("pipeline: %s stores this head as a pickle, which is a program and is never run, and %s lacks its "+
-			"output: "+
-			"export the model with the head as the output %q (docs/texts.md shows how)", path, m.Description.Model, output), ErrTask}
-	}
-	return nil
 }

@@ -35,7 +35,7 @@ func (m *Model) Mask() string {
 // target is a token.
 func (m *Model) Fill(ctx context.Context, texts []string, o FillOptions) ([][][]Filled, error) {
 	word, mask, ok := m.tok.Role("mask")
-	if m.heads.logits == "" || !ok {
+	if !m.weighsWords() || !ok {
 		return nil, m.lacks("fill")
 	}
 	targets, err := m.targets(ctx, o.Targets)
@@ -58,7 +58,7 @@ func (m *Model) Fill(ctx context.Context, texts []string, o FillOptions) ([][][]
 			return nil, invalidf("text %d has no %s among its first %d tokens", i, word, len(e.InputIDs))
 		}
 		sequences[i] = &sequence{ids: e.InputIDs, types: e.TokenTypeIDs, take: func(b *batch, at int) error {
-			data, tokens, size, err := b.vectors(m.heads.logits, at)
+			data, tokens, size, err := b.tokenVectors(m.heads.logits, at)
 			if err != nil {
 				return err
 			}
@@ -75,7 +75,7 @@ func (m *Model) Fill(ctx context.Context, texts []string, o FillOptions) ([][][]
 			return nil
 		}}
 	}
-	if err := m.run(ctx, "fill", sequences); err != nil {
+	if err := m.schedule.run(ctx, sequences); err != nil {
 		return nil, err
 	}
 	out := make([][][]Filled, len(texts))

@@ -109,7 +109,7 @@ func (m *Model) checkGLiNER() error {
 			missing = append(missing, name)
 		}
 	}
-	if missing != nil || m.heads.spans == "" {
+	if missing != nil || m.heads.spans.name == "" {
 		slices.Sort(missing)
 		return fmt.Errorf("%s takes %s and returns %s, but span_mode in %s is %q: want also the inputs %s, and the output logits",
 			m.model.Name(), namesOf(m.model.Inputs()), namesOf(m.model.Outputs()), glinerFile, c.SpanMode, listOr(missing, "of text"))
@@ -187,7 +187,7 @@ func (m *Model) TagZeroShot(ctx context.Context, texts, labels []string, o TagZe
 			take: func(b *batch, at int) error {
 				var found []candidate
 				threshold := float32(cmp.Or(o.Threshold, 0.5))
-				err := c.candidates(b, m.heads.spans, at, len(p.words), len(labels), threshold, func(x candidate) error {
+				err := c.candidates(b, m.heads.spans.name, at, len(p.words), len(labels), threshold, func(x candidate) error {
 					if n := max(16, 2*len(found)); len(found) == cap(found) {
 						if err := ask(int64(n) * int64(reflect.TypeFor[candidate]().Size()+reflect.TypeFor[Entity]().Size())); err != nil {
 							return err
@@ -204,7 +204,7 @@ func (m *Model) TagZeroShot(ctx context.Context, texts, labels []string, o TagZe
 				return nil
 			}}
 	}
-	return out, m.run(ctx, string(ZeroShotTag), sequences)
+	return out, m.schedule.run(ctx, sequences)
 }
 
 func unique(list []string) []string {

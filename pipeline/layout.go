@@ -22,7 +22,7 @@ type layout struct {
 	pad    int64
 }
 
-// An axis is what a symbol of the inputs' shapes stands for.
+// An axis is what a size of an input or output counts.
 type axis uint8
 
 const (
@@ -32,6 +32,7 @@ const (
 	spanAxis // spans of the words of the text that has the most
 	onceAxis // one for each text
 	endsAxis // the first word of a span and the last
+	sizeAxis // of outputs: a number that depends neither on texts nor on tokens
 	axisCount
 )
 

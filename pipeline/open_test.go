@@ -133,7 +133,8 @@ func TestBadFolders(t *testing.T) {
 func TestWrongTask(t *testing.T) {
 	m := openModel(t, "minilm", Options{})
 	_, err := m.Classify(t.Context(), Texts("a"), ClassifyOptions{})
-	require.ErrorContains(t, err, "cannot classify: it returns last_hidden_state, and was trained to embed")
+	require.ErrorContains(t, err, "cannot classify: it returns last_hidden_state [batch_size, sequence_length, 32], and was trained to "+
+		"embed")
 	_, err = m.Answer(t.Context(), []Question{{"a", "b"}}, AnswerOptions{})
 	require.ErrorContains(t, err, "cannot answer")
 	_, err = openModel(t, "nli", Options{}).ScorePairs(t.Context(), []Pair{{"a", new(string)}}, RerankOptions{})

@@ -73,9 +73,9 @@ func (e *packed) run(ctx context.Context, sequences []*sequence) error {
 	if slices.ContainsFunc(sequences, func(r *sequence) bool { return r.hidden > 0 || len(r.ids) == 0 }) {
 		return e.padded.run(ctx, sequences)
 	}
-	starts := make([]int, 1, len(sequences)+1)
+	starts, longest := make([]int, 1, len(sequences)+1), 0
 	for i, r := range sequences {
-		starts = append(starts, starts[i]+len(r.ids))
+		starts, longest = append(starts, starts[i]+len(r.ids)), max(longest, len(r.ids))
 	}
 	in := rlxc.Tensors{}
 	for _, v := range e.layout.inputs {
@@ -97,16 +97,6 @@ func (e *packed) run(ctx context.Context, sequences []*sequence) error {
 	if err != nil {
 		return err
 	}
-	(&batch{out: out, sequences: sequences, starts: starts}).hand()
+	(&batch{out: out, sequences: sequences, count: len(sequences), length: longest, starts: starts}).hand()
 	return nil
-}
-
-// packedVectors are a sequence's vectors of an output [tokens,size].
-func (b *batch) packedVectors(name string, i int) (data []float32, tokens, size int, err error) {
-	t := b.out[name]
-	if t.Rank() != 2 || t.Shape()[0] != b.starts[len(b.sequences)] {
-		return nil, 0, 0, headError(name, t, fmt.Sprintf("[tokens, size] of %d tokens", b.starts[len(b.sequences)]))
-	}
-	tokens, size = b.starts[i+1]-b.starts[i], t.Shape()[1]
-	return b.floats(t, b.starts[i]*size, tokens*size), tokens, size, nil
 }

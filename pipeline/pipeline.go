@@ -123,17 +123,24 @@ func open(ctx context.Context, what string, o Options) (_ *Model, err error) {
 	if m.model, err = rlxc.Open(m.Description.Model); err != nil {
 		return m, err
 	}
-	if m.heads, err = m.findOutputs(); err != nil {
+	width := 0
+	if m.gliner != nil {
+		width = m.gliner.MaxWidth
+	}
+	// Outputs have the model's symbols, also those that the options fix.
+	named, err := layoutOf(m.model.Name(), m.model.Inputs(), m.model.Dims(), m.config.firstPosition(), width)
+	if err != nil {
 		return m, err
 	}
-	inputs, free := fixed(m.model.Inputs(), m.model.Dims(), o.Compile.Dims)
-	width := 0
+	if m.heads, err = m.findOutputs(named); err != nil {
+		return m, err
+	}
 	if m.gliner != nil {
 		if err := m.checkGLiNER(); err != nil {
 			return m, err
 		}
-		width = m.gliner.MaxWidth
 	}
+	inputs, free := fixed(m.model.Inputs(), m.model.Dims(), o.Compile.Dims)
 	shape, err := layoutOf(m.model.Name(), inputs, free, m.config.firstPosition(), width)
 	if err != nil {
 		return m, err

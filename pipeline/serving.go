@@ -132,13 +132,13 @@ func (m *Model) Can(task Task) bool {
 	case m.Task:
 		return true
 	case Sparse:
-		return m.heads.sparse != ""
+		return m.heads.sparse.form.perToken()
 	case MultiVector:
-		return m.heads.vectors != ""
+		return m.heads.vectors.form == tokenVectors
 	case Filling: // a SPLADE model has the head of one
-		return m.Task == Sparse && m.heads.logits != ""
+		return m.Task == Sparse && m.weighsWords()
 	case ZeroShot:
-		return m.heads.logits != "" && m.entailment() >= 0
+		return m.heads.logits.form.perText() && m.entailment() >= 0
 	}
 	return false
 }

@@ -63,7 +63,7 @@ type piece struct {
 
 // Tag returns the entities of each text, in order. It fails as Embed does, and if the aggregation is unknown.
 func (m *Model) Tag(ctx context.Context, texts []string, o TagOptions) ([][]Entity, error) {
-	if m.heads.logits == "" {
+	if !m.labelsTokens() {
 		return nil, m.lacks("tag")
 	}
 	how := cmp.Or(o.Aggregation, AggregateSimple)
@@ -90,7 +90,7 @@ func (m *Model) Tag(ctx context.Context, texts []string, o TagOptions) ([][]Enti
 	sequences, ask := make([]*sequence, len(encodings)), memory.Asker(ctx)
 	for i, e := range encodings {
 		sequences[i] = &sequence{ids: e.InputIDs, types: e.TokenTypeIDs, take: func(b *batch, at int) error {
-			data, tokens, labels, err := b.vectors(m.heads.logits, at)
+			data, tokens, labels, err := b.tokenVectors(m.heads.logits, at)
 			if err != nil {
 				return err
 			}
@@ -102,7 +102,7 @@ func (m *Model) Tag(ctx context.Context, texts []string, o TagOptions) ([][]Enti
 			return ask(int64(cap(found[i])) * int64(reflect.TypeFor[Entity]().Size()))
 		}}
 	}
-	if err := m.run(ctx, "tag", sequences); err != nil {
+	if err := m.schedule.run(ctx, sequences); err != nil {
 		return nil, err
 	}
 	out := make([][]Entity, len(texts))

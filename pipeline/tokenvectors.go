@@ -54,15 +54,16 @@ func (m *Model) EmbedSparse(ctx context.Context, texts []string, o EmbedOptions)
 		}
 	}
 	weigh := func(b *batch, at int, e tokenizer.Encoding) (SparseVector, error) { return m.weighTokens(b, at, e) }
-	if m.heads.sparse == "" {
+	if !m.heads.sparse.form.perToken() {
 		if err := m.pickled("sparse_linear.pt", "sparse_vecs"); err != nil {
 			return nil, err
 		}
-		name := m.heads.logits
-		if name == "" {
+		if !m.weighsWords() {
 			return nil, m.lacks("embed sparsely")
 		}
-		weigh = func(b *batch, at int, _ tokenizer.Encoding) (SparseVector, error) { return how.pool(b, at, name) }
+		weigh = func(b *batch, at int, _ tokenizer.Encoding) (SparseVector, error) {
+			return how.pool(b, at, m.heads.logits)
+		}
 	}
 	encodings, err := m.sequences(ctx, texts, prompt, m.MaxLength, o.Truncated, o.Encode...)
 	if err != nil {
@@ -78,7 +79,7 @@ func (m *Model) EmbedSparse(ctx context.Context, texts []string, o EmbedOptions)
 			return ask(8 * int64(cap(out[i].Indices)))
 		}}
 	}
-	if err := m.run(ctx, "embed sparsely", sequences); err != nil {
+	if err := m.schedule.run(ctx, sequences); err != nil {
 		return nil, err
 	}
 	return out, nil
@@ -86,8 +87,8 @@ func (m *Model) EmbedSparse(ctx context.Context, texts []string, o EmbedOptions)
 
 // pool makes a sparse vector of a sequence's logits: log(1+max(x,0)), the largest or the sum over the tokens (T. Formal, B. Piwowarski,
 // S. Clinchant: SPLADE, 2021).
-func (s splade) pool(b *batch, at int, name string) (v SparseVector, err error) {
-	data, tokens, size, err := b.vectors(name, at)
+func (s splade) pool(b *batch, at int, logits output) (v SparseVector, err error) {
+	data, tokens, size, err := b.tokenVectors(logits, at)
 	if err != nil {
 		return v, err
 	}
@@ -121,12 +122,12 @@ func (s splade) pool(b *batch, at int, name string) (v SparseVector, err error) 
 // weighTokens makes a sparse vector of a sequence's tokens and the weight of each: the largest of a word's, special tokens
 // left out.
 func (m *Model) weighTokens(b *batch, at int, e tokenizer.Encoding) (v SparseVector, err error) {
-	weights, tokens, size, err := b.vectors(m.heads.sparse, at)
+	weights, tokens, size, err := b.tokenVectors(m.heads.sparse, at)
 	if err != nil {
 		return v, err
 	}
 	if size != 1 || tokens != len(e.InputIDs) {
-		return v, fmt.Errorf("pipeline: output %q has %d numbers for each of %d tokens: want one for each of %d", m.heads.sparse, size,
+		return v, fmt.Errorf("pipeline: output %q has %d numbers for each of %d tokens: want one for each of %d", m.heads.sparse.name, size,
 			tokens, len(e.InputIDs))
 	}
 	special := m.specialIDs()
@@ -181,14 +182,14 @@ func (m *Model) embedTokens(ctx context.Context, texts []string, o EmbedOptions,
 	if err != nil {
 		return err
 	}
-	name := m.heads.vectors
+	from := m.heads.vectors
 	var layers []layer
 	keep := func(int64) bool { return true }
-	if name == "" {
+	if from.form != tokenVectors {
 		if err := m.pickled("colbert_linear.pt", "colbert_vecs"); err != nil {
 			return err
 		}
-		if name = m.heads.hidden; name == "" {
+		if from = m.heads.hidden; from.form != tokenVectors {
 			return m.lacks("embed tokens")
 		}
 		for _, module := range m.modules {
@@ -226,7 +227,7 @@ func (m *Model) embedTokens(ctx context.Context, texts []string, o EmbedOptions,
 			}
 		}
 		r.take = func(b *batch, at int) error {
-			data, tokens, size, err := b.vectors(name, at)
+			data, tokens, size, err := b.tokenVectors(from, at)
 			if err != nil {
 				return err
 			}
@@ -246,7 +247,7 @@ func (m *Model) embedTokens(ctx context.Context, texts []string, o EmbedOptions,
 		}
 		sequences[i] = r
 	}
-	return m.run(ctx, "embed tokens", sequences)
+	return m.schedule.run(ctx, sequences)
 }
 
 // masked is which tokens a MultiVectorMask keeps.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/subtle"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -360,8 +361,13 @@ func (c *call) explain(err error, m *pipeline.Model) error {
 		return f
 	}
 	if errors.Is(err, pipeline.ErrTask) {
+		var outputs []string
+		for _, v := range m.Program().Outputs() {
+			outputs = append(outputs, fmt.Sprintf("%s [%s]", v.Name, strings.Join(v.Shape, ", ")))
+		}
 		return &failure{status: http.StatusUnprocessableEntity, field: "model", cause: err,
-			text: "the model " + c.record.model + " cannot do this: it was trained to " + string(m.Task)}
+			text: fmt.Sprintf("the model %s cannot do this: it was trained to %s, and returns %s", c.record.model, m.Task,
+				strings.Join(outputs, ", "))}
 	}
 	return err
 }

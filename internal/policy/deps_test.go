@@ -29,7 +29,7 @@ var imports = map[string][]string{
 	"planner":           {"internal/page"},
 	"tokenizer":         {},
 	"hub":               {},
-	"pipeline":          {"", "internal/files", "hub", "internal/memory", "tokenizer", "tensor"},
+	"pipeline":          {"", "ir", "internal/files", "hub", "internal/memory", "tokenizer", "tensor"},
 	"server":            {"", "internal/memory", "internal/oippb", "internal/page", "pipeline", "tokenizer", "tensor"},
 	"arena":             {"internal/files", "tensor", "planner"},
 	"onnx":              {"internal/files", "tensor", "onnx/onnxpb"},
