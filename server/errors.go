@@ -87,7 +87,7 @@ var causes = []struct {
 		"the request has more tokens than the server queues: send fewer texts at a time"},
 	{pipeline.ErrPooling, http.StatusNotImplemented,
 		"the model's files name no pooling: start the server with --pool"},
-	{memory.ErrFull, http.StatusTooManyRequests, "the memory for requests is full: try again later"},
+	{memory.ErrFull, http.StatusTooManyRequests, ""}, // the error names the bound
 	{memory.ErrOver, http.StatusRequestEntityTooLarge,
 		"the request needs more memory than one request may use: send fewer or shorter texts"},
 	{memory.ErrLong, http.StatusRequestEntityTooLarge, "the body is longer than the server accepts"},

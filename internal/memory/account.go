@@ -23,15 +23,16 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("%d bytes in all are above the memory limit of %d", e.Need, e.Limit)
 }
 
-// Fits reports memory that Take would refuse.
+// Fits returns the error that Take would return.
 func (a *Account) Fits(bytes int64) error {
-	if a != nil && bytes > a.Limit-a.Used {
-		return &Error{min(a.Used, a.Limit) + bytes, a.Limit}
+	if a != nil && (bytes < 0 || bytes > a.Limit-a.Used) {
+		return &Error{Sum(min(a.Used, a.Limit), bytes), a.Limit}
 	}
 	return nil
 }
 
-// Take asks for memory that is about to be allocated.
+// Take asks for memory that is about to be allocated. It fails with an Error for more than the account has left, and for a negative
+// size, which is one whose computation overflowed.
 func (a *Account) Take(bytes int64) error {
 	if err := a.Fits(bytes); a == nil || err != nil {
 		return err
@@ -44,19 +45,26 @@ func (a *Account) Take(bytes int64) error {
 	return nil
 }
 
-// Give says that memory is garbage now.
+// Give returns memory that is garbage now.
 func (a *Account) Give(bytes int64) {
 	if a != nil {
-		a.Used -= bytes
-		a.loose += bytes
+		a.loose = Sum(a.loose, a.pass(bytes))
 	}
 }
 
-// Pass takes memory off the account that is not garbage: another account has it, or it was taken twice.
+// Pass returns memory that is not garbage: another account has it, or it was taken twice.
 func (a *Account) Pass(bytes int64) {
 	if a != nil {
-		a.Used -= bytes
+		a.pass(bytes)
 	}
+}
+
+// pass lowers Used by at most what was taken, and returns by how much. A caller that returns more than it took has counted wrongly; the
+// account then errs on the side of refusing.
+func (a *Account) pass(bytes int64) int64 {
+	bytes = max(0, min(bytes, a.Used))
+	a.Used -= bytes
+	return bytes
 }
 
 // Limit is the number of bytes that a run may take: what was asked for, or half of what the process may have where nothing was.

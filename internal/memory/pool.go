@@ -3,13 +3,14 @@ package memory
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"sync"
 )
 
 var (
-	// ErrFull: requests hold as much as they may; later there is room.
-	ErrFull = errors.New("the memory for requests is full")
+	// ErrFull: requests hold as much as they may; later there is room. The errors of a Pool are of this kind, and name the bound.
+	ErrFull = errors.New("the server is full")
 	// ErrOver: one request asks for more than a peer may hold.
 	ErrOver = errors.New("the request needs more memory than one request may use")
 	// ErrLong: a body is longer than a body may be.
@@ -32,10 +33,26 @@ type holding struct {
 	slots int
 }
 
-// NewPool makes a pool.
-func NewPool(bytes int64, slots int) *Pool {
-	return &Pool{bytes: bytes, slots: slots, peers: map[string]*holding{}}
+// A fullError is an error of kind ErrFull. Its text names the bound that was met.
+type fullError string
+
+// Error implements error.
+func (e fullError) Error() string { return string(e) }
+
+// Is reports the kind.
+func (e fullError) Is(kind error) bool { return kind == ErrFull }
+
+func fullf(format string, args ...any) error {
+	return fullError(fmt.Sprintf(format, args...) + ": try again later")
 }
+
+// NewPool makes a pool. A negative size is 0.
+func NewPool(bytes int64, slots int) *Pool {
+	return &Pool{bytes: max(0, bytes), slots: max(0, slots), peers: map[string]*holding{}}
+}
+
+// half is the number of slots that one peer may have, rounded up.
+func (p *Pool) half() int { return p.slots - p.slots/2 }
 
 // Held returns what requests hold now.
 func (p *Pool) Held() (bytes int64, slots int) {
@@ -51,7 +68,8 @@ type Share struct {
 	ctx   context.Context
 	name  string
 	peer  *holding
-	bytes int64 // pool.mu guards it
+	bytes int64 // pool.mu guards it, and left
+	left  bool  // whether the request has ended
 }
 
 // Base is what a request takes before it sends anything: goroutines and buffers.
@@ -64,9 +82,16 @@ func (p *Pool) Enter(ctx context.Context, peer string) (context.Context, *Share,
 	if h == nil {
 		h = &holding{}
 	}
-	if p.all.slots >= p.slots || h.slots >= (p.slots+1)/2 {
+	var err error
+	switch {
+	case p.all.slots >= p.slots:
+		err = fullf("the server has %d requests under way, as many as it takes", p.all.slots)
+	case h.slots >= p.half():
+		err = fullf("this address has %d requests under way, and one address has at most half of the server's %d", h.slots, p.slots)
+	}
+	if err != nil {
 		p.mu.Unlock()
-		return ctx, nil, ErrFull
+		return ctx, nil, err
 	}
 	p.peers[peer] = h
 	p.all.slots++
@@ -89,12 +114,17 @@ func ShareOf(ctx context.Context) *Share {
 	return s
 }
 
-// Asker returns what asks for memory for a request: its share, if the context carries one, and else the context alone.
+// Asker returns a function that asks for memory for a request: its share, if the context carries one, else the context alone. A negative
+// number gives temporary memory back, as tokenizer.Ask does.
 func Asker(ctx context.Context) func(bytes int64) error {
 	if s := ShareOf(ctx); s != nil {
 		return func(n int64) error {
 			if err := ctx.Err(); err != nil {
 				return err
+			}
+			if n < 0 {
+				s.Give(-n)
+				return nil
 			}
 			return s.Take(n)
 		}
@@ -102,7 +132,8 @@ func Asker(ctx context.Context) func(bytes int64) error {
 	return func(int64) error { return ctx.Err() }
 }
 
-// Take asks for memory that is about to be allocated. It fails with ErrFull, ErrOver, or the error of the request's context.
+// Take asks for memory that is about to be allocated. It fails with ErrFull, with ErrOver, or with the error of the request's context. A
+// negative size is one whose computation overflowed: ErrOver. A request that has ended gets nothing: context.Canceled.
 func (s *Share) Take(n int64) error {
 	if s == nil {
 		return nil
@@ -113,15 +144,19 @@ func (s *Share) Take(n int64) error {
 	p := s.pool
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	half := p.bytes / 2
 	switch {
-	case n > p.bytes/2-s.bytes:
+	case s.left:
+		return context.Canceled
+	case n < 0 || n > half-s.bytes:
 		return ErrOver
-	case n > p.bytes-p.all.bytes || n > p.bytes/2-s.peer.bytes:
-		return ErrFull
+	case n > p.bytes-p.all.bytes:
+		return fullf("requests hold %d of the %d bytes that they may hold", p.all.bytes, p.bytes)
+	case n > half-s.peer.bytes:
+		return fullf("the requests of this address hold %d bytes, and one address has at most half of the %d bytes for requests",
+			s.peer.bytes, p.bytes)
 	}
-	s.bytes += n
-	s.peer.bytes += n
-	p.all.bytes += n
+	s.add(n)
 	return nil
 }
 
@@ -135,37 +170,43 @@ func (s *Share) Bytes() int64 {
 	return s.bytes
 }
 
-// Give gives back what was taken.
+// Give gives back memory that was taken. A size that is negative, or more than the request holds, was computed wrongly and changes nothing.
 func (s *Share) Give(n int64) {
 	if s == nil {
 		return
 	}
 	s.pool.mu.Lock()
 	defer s.pool.mu.Unlock()
-	s.give(n)
+	if n >= 0 && n <= s.bytes {
+		s.add(-n)
+	}
 }
 
-func (s *Share) give(n int64) {
-	s.bytes -= n
-	s.peer.bytes -= n
-	s.pool.all.bytes -= n
+// add adds bytes, which may be negative, to what the request, its peer and all requests hold. pool.mu is held.
+func (s *Share) add(n int64) {
+	s.bytes += n
+	s.peer.bytes += n
+	s.pool.all.bytes += n
 }
 
-// Leave gives back all. The share is not used afterwards.
+// Leave gives back all, once. What still works for the request afterwards gets nothing more.
 func (s *Share) Leave() {
 	p := s.pool
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	s.give(s.bytes)
+	if s.left {
+		return
+	}
+	s.left = true
+	s.add(-s.bytes)
 	p.all.slots--
 	if s.peer.slots--; s.peer.slots == 0 {
 		delete(p.peers, s.name)
 	}
 }
 
-// Reader reads a body of at most that many bytes, for as long as the request lasts. It fails with ErrLong beyond them. Who keeps what is
-// read
-// takes the memory.
+// Reader reads a body of at most that many bytes, for as long as the request lasts. It fails with ErrLong beyond them. A caller that keeps
+// what it reads takes the memory itself.
 func (s *Share) Reader(body io.Reader, most int64) io.Reader { return &bodyReader{s, body, most} }
 
 type bodyReader struct {
