@@ -132,6 +132,34 @@ func (t *Tensor) SetInt64(i int, v int64) {
 	}
 }
 
+// setExact writes element i of an integer or bool tensor. It reports whether the type can hold n: integers do not wrap, and bools are 0 or
+// 1.
+func (t *Tensor) setExact(i int, n int64) bool {
+	t.SetInt64(i, n)
+	return t.Int64(i) == n && (t.dtype != U64 || n >= 0)
+}
+
+// Exact returns the elements of an integer or bool tensor as type d, another such type. It fails if d cannot hold an element, and names the
+// first: 300 is no i8, and 7 is no bool.
+func (t *Tensor) Exact(d DType) (*Tensor, error) {
+	if integer := func(d DType) bool { return d.IsInt() || d == Bool }; !integer(t.dtype) || !integer(d) {
+		return nil, fmt.Errorf("elements of %s cannot be those of %s", t.dtype, d)
+	}
+	out := New(d, t.shape...)
+	for i := range t.Len() {
+		n := t.Int64(i)
+		if t.dtype == U64 && n < 0 { // above the largest int64
+			if d != U64 {
+				return nil, fmt.Errorf("element %d: %w", i, &noValue{uint64(n), d})
+			}
+			out.SetInt64(i, n)
+		} else if !out.setExact(i, n) {
+			return nil, fmt.Errorf("element %d: %w", i, &noValue{n, d})
+		}
+	}
+	return out, nil
+}
+
 // Int64s reads all elements of an integer tensor, for operands that carry axes and sizes.
 func (t *Tensor) Int64s() []int64 {
 	out := make([]int64, t.Len())

@@ -393,10 +393,7 @@ func (t *Tensor) setNumber(i int, v json.Number, wrong *noValue) error {
 		Of[uint64](t)[i] = n
 	case t.dtype.IsInt() || t.dtype == Bool:
 		n, err := v.Int64()
-		if err != nil {
-			return wrong
-		}
-		if t.SetInt64(i, n); t.Int64(i) != n {
+		if err != nil || !t.setExact(i, n) {
 			return wrong
 		}
 	case t.dtype.IsFloat():

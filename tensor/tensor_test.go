@@ -1,6 +1,7 @@
 package tensor
 
 import (
+	"fmt"
 	"math"
 	"testing"
 
@@ -250,4 +251,37 @@ func TestMisaligned(t *testing.T) {
 	require.NoError(t, err)
 	require.PanicsWithValue(t, "tensor.Of: i64 tensor at a misaligned address", func() { Of[int64](x) })
 	require.Equal(t, []int64{7, 0, 0, 0}, Of[int64](x.Aligned()))
+}
+
+// TestExact: elements of one integer type as another are the same numbers, or an error that names the first that is none of its.
+func TestExact(t *testing.T) {
+	integers := []DType{I64, U64, I32, U32, I16, U16, I8, U8, I4, U4, I2, U2, Bool}
+	numbers := []int64{0, 1, -1, 2, 7, 8, -8, 127, 128, -128, -129, 255, 256, 300, 1 << 15, 1 << 31, -1 << 31, math.MaxInt64, math.MinInt64}
+	for _, from := range integers {
+		for _, n := range numbers {
+			x := New(from, 1)
+			if !x.setExact(0, n) {
+				continue
+			}
+			for _, to := range integers {
+				y, err := x.Exact(to)
+				if want := New(to, 1); want.setExact(0, n) {
+					require.NoError(t, err, "%d: %v as %v", n, from, to)
+					require.Equal(t, want.Bytes(), y.Bytes(), "%d: %v as %v", n, from, to)
+				} else {
+					require.EqualError(t, err, fmt.Sprintf("element 0: %d is not a value of type %v", n, to), "%v", from)
+				}
+			}
+		}
+	}
+	large := FromSlice([]uint64{1 << 63})
+	y, err := large.Exact(U64)
+	require.NoError(t, err)
+	require.Equal(t, large.Bytes(), y.Bytes())
+	_, err = large.Exact(I64)
+	require.EqualError(t, err, "element 0: 9223372036854775808 is not a value of type i64")
+	_, err = FromSlice([]float32{1}).Exact(I8)
+	require.EqualError(t, err, "elements of f32 cannot be those of i8")
+	_, err = FromSlice([]int8{1}).Exact(F32)
+	require.Error(t, err)
 }
