@@ -1,6 +1,8 @@
 package server
 
 import (
+	"net/http"
+
 	"github.com/rlxc/rlxc/pipeline"
 )
 
@@ -51,6 +53,9 @@ func (c *call) embed(m *pipeline.Model, texts []string, asked *int, o pipeline.E
 	if err := dimensions(asked, vectors); err != nil {
 		return nil, err
 	}
+	if err := finite(vectors); err != nil {
+		return nil, err
+	}
 	for i, v := range vectors {
 		if asked != nil && *asked < len(v) {
 			vectors[i] = v[:*asked]
@@ -58,6 +63,19 @@ func (c *call) embed(m *pipeline.Model, texts []string, asked *int, o pipeline.E
 		}
 	}
 	return vectors, nil
+}
+
+// finite fails if a vector has NaN or an infinity, in whichever form the vectors are written: as base64 it would arrive, as bits it would
+// be 0, and as a similarity it would be 0.
+func finite(vectors [][]float32) error {
+	for i, v := range vectors {
+		for k, x := range v {
+			if !isFinite(float64(x)) {
+				return failf(http.StatusUnprocessableEntity, "", "the model returned %v as element %d of the vector of text %d", x, k, i)
+			}
+		}
+	}
+	return nil
 }
 
 // forEmbedding are the tasks of models that make vectors of texts.

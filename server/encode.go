@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"math"
 	"net/http"
 	"reflect"
 	"strconv"
@@ -227,6 +226,9 @@ func (e *encoder) object(v reflect.Value) error {
 	return e.put('}')
 }
 
+// isFinite reports whether a number is neither NaN nor infinite.
+func isFinite(x float64) bool { return x-x == 0 }
+
 // plain reports whether a string is written as it is.
 func plain(text string) bool {
 	for i := range len(text) {
@@ -264,9 +266,10 @@ func (e *encoder) string(text string) error {
 	return e.put('"')
 }
 
+// float writes a number. NaN and infinities, which JSON lacks, are what the model returned for this request's texts.
 func (e *encoder) float(x float64, bits int) error {
-	if math.IsNaN(x) || math.IsInf(x, 0) {
-		return fmt.Errorf("writing the answer: JSON cannot hold %v", x)
+	if !isFinite(x) {
+		return failf(http.StatusUnprocessableEntity, "", "the model returned %v for an input: JSON cannot hold it", x)
 	}
 	e.piece = strconv.AppendFloat(e.piece, x, 'g', -1, bits)
 	return e.put()

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"path"
 	"runtime/debug"
+	"slices"
 	"strconv"
 	"time"
 
@@ -108,7 +109,7 @@ const (
 
 // cost is about what a message comes to.
 func (m message) cost() int64 {
-	all := 0
+	all := int64(0)
 	for data := []byte(m); len(data) > 0; {
 		number, kind, n := protowire.ConsumeTag(data)
 		if n < 0 {
@@ -118,14 +119,14 @@ func (m message) cost() int64 {
 		if size < 0 {
 			break
 		}
-		each := bytesPerByte
+		each := int64(bytesPerByte)
 		if number == rawField {
 			each = 2
 		}
-		all += each*size + bytesPerObject
+		all += each*int64(size) + bytesPerObject // at most the message's 2 GiB times a constant
 		data = data[n+size:]
 	}
-	return int64(all)
+	return all
 }
 
 // method is a row of the table.
@@ -213,18 +214,22 @@ func (s *Server) grpcInfer(ctx context.Context, q *oippb.ModelInferRequest) (a *
 		return nil, status.Errorf(codes.InvalidArgument, "raw_input_contents has %d elements, but inputs has %d", len(raw),
 			len(q.GetInputs()))
 	}
-	for i, x := range q.GetInputs() {
-		if in[x.GetName()] != nil {
-			return nil, status.Errorf(codes.InvalidArgument, "input %.100q is given twice", x.GetName())
+	for i, declared := range q.GetInputs() {
+		if in[declared.GetName()] != nil {
+			return nil, status.Errorf(codes.InvalidArgument, "input %.100q is given twice", declared.GetName())
 		}
-		shape := make([]int, len(x.GetShape()))
-		for k, n := range x.GetShape() {
-			shape[k] = int(n)
+		x, err := grpcInput(declared)
+		if err != nil {
+			return nil, err
 		}
-		if len(raw) > 0 {
-			in[x.GetName()], err = readRaw(x.GetName(), x.GetDatatype(), shape, raw[i])
-		} else {
-			in[x.GetName()], err = contents(x, shape)
+		c := declared.GetContents()
+		switch {
+		case len(raw) == 0:
+			in[x.name], err = x.contents(c)
+		case proto.Size(c) > 0:
+			err = x.wrong("it has both contents and raw_input_contents: want one of them")
+		default:
+			in[x.name], err = x.raw(memory.ShareOf(ctx), raw[i])
 		}
 		if err != nil {
 			return nil, err
@@ -269,48 +274,64 @@ func (s *Server) with(ctx context.Context, model, version string, do func(m *ope
 	return err
 }
 
-// contents makes a tensor of the typed contents of an input.
-func contents(x *oippb.ModelInferRequest_InferInputTensor, shape []int) (*tensor.Tensor, error) {
-	d, err := checkTensor(x.GetName(), x.GetDatatype(), shape)
-	if err != nil {
-		return nil, err
-	}
-	var t *tensor.Tensor
-	c := x.GetContents()
-	switch d {
-	case tensor.Bool:
-		t = tensor.FromSlice(c.GetBoolContents())
-	case tensor.I8, tensor.I16, tensor.I32:
-		t = tensor.FromSlice(c.GetIntContents())
-	case tensor.U8, tensor.U16, tensor.U32:
-		t = tensor.FromSlice(c.GetUintContents())
-	case tensor.I64:
-		t = tensor.FromSlice(c.GetInt64Contents())
-	case tensor.U64:
-		t = tensor.FromSlice(c.GetUint64Contents())
-	case tensor.F32:
-		t = tensor.FromSlice(c.GetFp32Contents())
-	case tensor.F64:
-		t = tensor.FromSlice(c.GetFp64Contents())
-	case tensor.String:
-		t = tensor.New(d, len(c.GetBytesContents()))
-		for i, b := range c.GetBytesContents() {
-			t.Strings()[i] = string(b)
+// grpcInput checks what a call declares of an input. Sizes are int64 in the protocol.
+func grpcInput(q *oippb.ModelInferRequest_InferInputTensor) (input, error) {
+	shape := make([]int, len(q.GetShape()))
+	for i, n := range q.GetShape() {
+		if shape[i] = int(n); int64(shape[i]) != n {
+			return input{}, invalid("inputs."+q.GetName(), "%d is too large a size", n)
 		}
-	default:
-		return nil, invalid("inputs."+x.GetName(), "datatype %q has no contents: use raw_input_contents", x.GetDatatype())
 	}
-	if n := tensor.Shape(shape).Elements(); t.Len() != n {
-		return nil, invalid("inputs."+x.GetName(), "the shape %v has %d elements, but the contents have %d", shape, n, t.Len())
-	}
-	if t.DType() != d {
-		small := tensor.New(d, t.Len())
-		for i := range t.Len() {
-			small.SetInt64(i, t.Int64(i))
+	return newInput(q.GetName(), q.GetDatatype(), shape)
+}
+
+// A contentsField is a field of InferTensorContents. It holds the elements of some types.
+type contentsField struct {
+	name string
+	of   []tensor.DType
+	len  func(c *oippb.InferTensorContents) int
+	read func(c *oippb.InferTensorContents) *tensor.Tensor // a vector
+}
+
+// contentsOf makes a row of the table of fields.
+func contentsOf[T tensor.Element](name string, list func(c *oippb.InferTensorContents) []T, of ...tensor.DType) contentsField {
+	return contentsField{name, of, func(c *oippb.InferTensorContents) int { return len(list(c)) },
+		func(c *oippb.InferTensorContents) *tensor.Tensor { return tensor.FromSlice(list(c)) }}
+}
+
+var contentsFields = []contentsField{
+	contentsOf("bool_contents", (*oippb.InferTensorContents).GetBoolContents, tensor.Bool),
+	contentsOf("int_contents", (*oippb.InferTensorContents).GetIntContents, tensor.I8, tensor.I16, tensor.I32),
+	contentsOf("int64_contents", (*oippb.InferTensorContents).GetInt64Contents, tensor.I64),
+	contentsOf("uint_contents", (*oippb.InferTensorContents).GetUintContents, tensor.U8, tensor.U16, tensor.U32),
+	contentsOf("uint64_contents", (*oippb.InferTensorContents).GetUint64Contents, tensor.U64),
+	contentsOf("fp32_contents", (*oippb.InferTensorContents).GetFp32Contents, tensor.F32),
+	contentsOf("fp64_contents", (*oippb.InferTensorContents).GetFp64Contents, tensor.F64),
+	{"bytes_contents", []tensor.DType{tensor.String}, func(c *oippb.InferTensorContents) int { return len(c.GetBytesContents()) },
+		func(c *oippb.InferTensorContents) *tensor.Tensor {
+			t := tensor.New(tensor.String, len(c.GetBytesContents()))
+			for i, b := range c.GetBytesContents() {
+				t.Strings()[i] = string(b)
+			}
+			return t
+		}},
+}
+
+// contents makes a tensor of the typed contents of an input, which are in the field of its type alone.
+func (x *input) contents(c *oippb.InferTensorContents) (out *tensor.Tensor, err error) {
+	for _, f := range contentsFields {
+		if slices.Contains(f.of, x.dtype) {
+			if out, err = x.of(f.read(c)); err != nil {
+				return nil, err
+			}
+		} else if f.len(c) > 0 {
+			return nil, x.wrong("datatype %s does not belong in %s", ours(datatypes[x.dtype]), ours(f.name))
 		}
-		t = small
 	}
-	return t.Reshape(shape...), nil
+	if out == nil {
+		return nil, x.wrong("datatype %s has no contents: use raw_input_contents", ours(datatypes[x.dtype]))
+	}
+	return out, nil
 }
 
 // admit lets a call in, as routes let requests in: by its key, if it needs one, a slot, and the time and memory that a request has. Its

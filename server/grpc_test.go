@@ -173,11 +173,12 @@ func TestContents(t *testing.T) {
 		"FP64":   {&all{Fp64Contents: []float64{1, 2}}, tensor.FromSlice([]float64{1, 2})},
 		"BYTES":  {&all{BytesContents: [][]byte{[]byte("a"), []byte("é")}}, tensor.FromStrings([]string{"a", "é"}, 2)},
 	} {
-		x := &oippb.ModelInferRequest_InferInputTensor{Name: "x", Datatype: datatype, Contents: c.contents}
 		for _, shape := range [][]int{{2}, {2, 1}} {
-			typed, err := contents(x, shape)
+			in, err := newInput("x", datatype, shape)
 			require.NoError(t, err, datatype)
-			raw, err := readRaw("x", datatype, shape, rawTensor(c.want))
+			typed, err := in.contents(c.contents)
+			require.NoError(t, err, datatype)
+			raw, err := in.raw(nil, rawTensor(c.want))
 			require.NoError(t, err, datatype)
 			w := httptest.NewRecorder()
 			require.NoError(t, writeJSON(t.Context(), w, 200, elements{c.want}))
@@ -186,7 +187,7 @@ func TestContents(t *testing.T) {
 			for _, got := range []*tensor.Tensor{typed, raw, written.Reshape(shape...)} {
 				require.Equal(t, c.want.Reshape(shape...).String(), got.String())
 				require.Equal(t, c.want.Bytes(), got.Bytes())
-				require.Equal(t, stringsOf(c.want), stringsOf(got))
+				require.Equal(t, c.want.Strings(), got.Strings())
 			}
 		}
 		w := httptest.NewRecorder()
@@ -198,20 +199,21 @@ func TestContents(t *testing.T) {
 			datatype string
 			shape    []int
 		}{
-			"unknown datatype \"TEXT\"":                  {"TEXT", []int{2}},
-			"the shape [-2 -1] has a negative size":      {datatype, []int{-2, -1}},
-			"is larger than memory":                      {datatype, []int{1 << 40, 1 << 40}},
-			"the shape [3] has 3 elements, but the ":     {datatype, []int{3}},
-			"datatype \"FP16\" has no contents: use raw": {"FP16", []int{2}},
+			"unknown datatype \"TEXT\"":              {"TEXT", []int{2}},
+			"the shape [-2 -1] has a negative size":  {datatype, []int{-2, -1}},
+			"is larger than memory":                  {datatype, []int{1 << 40, 1 << 40}},
+			"the shape [3] has 3 elements, but the ": {datatype, []int{3}},
+			"datatype FP16 ":                         {"FP16", []int{2}},
 		} {
-			x.Datatype = bad.datatype
-			_, err := contents(x, bad.shape)
-			require.ErrorContains(t, err, says)
-			if _, err = readRaw("x", bad.datatype, bad.shape, rawTensor(c.want)); bad.datatype == datatype && bad.shape[0] == 3 {
-				says = "3" // as the data is read
-			}
-			if bad.datatype != "FP16" {
+			in, err := newInput("x", bad.datatype, bad.shape)
+			if err != nil {
 				require.ErrorContains(t, err, says)
+				continue
+			}
+			_, err = in.contents(c.contents)
+			require.ErrorContains(t, err, says)
+			if _, err = in.raw(nil, rawTensor(c.want)); bad.datatype == datatype {
+				require.ErrorContains(t, err, "the shape [3]")
 			}
 		}
 	}

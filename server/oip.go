@@ -154,7 +154,7 @@ func (c *call) oipInfer(q *oipRequest) (a oipAnswer, err error) {
 				binary = *o.Parameters.Binary
 			}
 		}
-		if err := memory.ShareOf(c.ctx).Take(int64(rawSize(t) + perString*len(stringsOf(t)))); err != nil {
+		if err := c.share().Take(memory.Sum(int64(rawSize(t)), memory.Product(int64(len(t.Strings())), perString))); err != nil {
 			return err
 		}
 		return a.add(name, t.Clone(), binary)

@@ -5,7 +5,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"io"
-	"math"
 	"net/http"
 	"slices"
 	"strconv"
@@ -73,7 +72,7 @@ func (a *oipAnswer) add(name string, t *tensor.Tensor, binary bool) error {
 			if !t.DType().IsFloat() {
 				break
 			}
-			if v := t.Float64(i); math.IsNaN(v) || math.IsInf(v, 0) {
+			if v := t.Float64(i); !isFinite(v) {
 				return failf(http.StatusUnprocessableEntity, "outputs",
 					"output %q has %v at element %d, which JSON lacks: ask for binary data", name, v, i)
 			}
@@ -84,59 +83,176 @@ func (a *oipAnswer) add(name string, t *tensor.Tensor, binary bool) error {
 	return nil
 }
 
-// tensor reads an input, whose data may follow the JSON of the body. What it takes is asked for first.
-func (c *call) tensor(x *oipInput) (*tensor.Tensor, error) {
-	field := "inputs." + x.Name
-	d, err := checkTensor(x.Name, x.Datatype, x.Shape)
-	if err != nil {
+// An input is a tensor as a request declares it. Each protocol makes inputs by newInput, and their elements by the methods: sizes are
+// compared with the bytes that are there before memory is taken, and a number that the type does not hold is an error.
+type input struct {
+	name     string
+	dtype    tensor.DType
+	shape    []int
+	elements int // product of the shape; it does not overflow
+}
+
+// newInput checks what a request declares.
+func newInput(name, datatype string, shape []int) (x input, err error) {
+	x = input{name: name, shape: shape}
+	var ok bool
+	if x.dtype, ok = dtypeNamed(datatype); !ok {
+		return x, x.wrong("unknown datatype %q", datatype)
+	}
+	if slices.ContainsFunc(shape, func(n int) bool { return n < 0 }) {
+		return x, x.wrong("the shape %v has a negative size", x.shape)
+	}
+	if x.elements, err = tensor.Shape(shape).CheckElements(x.dtype); err != nil {
+		return x, x.wrong("%v", err)
+	}
+	return x, nil
+}
+
+// field is the name of the input in errors.
+func (x *input) field() string { return "inputs." + x.name }
+
+func (x *input) wrong(format string, args ...any) error { return invalid(x.field(), format, args...) }
+
+// count fails if the shape has another number of elements than the data.
+func (x *input) count(n int) error {
+	if n != x.elements {
+		return x.wrong("the shape %v has %d elements, but the data has %d", x.shape, x.elements, n)
+	}
+	return nil
+}
+
+// fits fails if binary data of that many bytes cannot be the elements. A string has at least the four bytes of its length.
+func (x *input) fits(bytes int) error {
+	if x.dtype == tensor.String {
+		if x.elements > bytes/4 {
+			return x.wrong("the shape %v has %d elements, but the data has %d bytes", x.shape, x.elements, bytes)
+		}
+		return nil
+	}
+	if want := memory.Product(int64(x.elements), int64(x.dtype.Size())); want != int64(bytes) {
+		return x.wrong("the shape %v of %s needs %d bytes, but the data has %d", x.shape, ours(datatypes[x.dtype]), want, bytes)
+	}
+	return nil
+}
+
+// of returns a vector of elements in the shape and type of the input.
+func (x *input) of(t *tensor.Tensor) (*tensor.Tensor, error) {
+	if err := x.count(t.Len()); err != nil {
 		return nil, err
 	}
-	share := memory.ShareOf(c.ctx)
-	if size := x.Parameters.Size; size != nil {
-		data, err := c.tail(field, *size)
-		if err == nil {
-			err = share.Take(int64(len(data) + perString*tensor.Shape(x.Shape).Elements()))
+	if t.DType() != x.dtype {
+		var err error
+		if t, err = t.Exact(x.dtype); err != nil {
+			return nil, x.wrong("%v", err)
 		}
-		if err != nil {
-			return nil, err
-		}
-		return readRaw(x.Name, x.Datatype, x.Shape, data)
 	}
-	if len(x.Data) == 0 || x.Data[0] != '[' {
-		return nil, invalid(field, "want data: a list")
-	}
-	each := max(d.Size(), 1)
-	if d == tensor.String {
-		each = perString
-	}
-	if err := share.Take(int64(each * (1 + bytes.Count(x.Data, []byte{','})))); err != nil {
+	return t.Reshape(x.shape...), nil
+}
+
+// raw reads elements as the protocol writes them in binary: one after the other, little-endian; strings with their lengths in four bytes
+// before them; bools as bytes that are 0 or 1. It asks the share for the memory of the tensor.
+func (x *input) raw(share *memory.Share, data []byte) (*tensor.Tensor, error) {
+	if err := x.fits(len(data)); err != nil {
 		return nil, err
 	}
-	t, err := tensor.ParseJSON(x.Data, d)
+	if x.dtype == tensor.String {
+		return x.rawStrings(share, data)
+	}
+	if err := share.Take(int64(len(data))); err != nil {
+		return nil, err
+	}
+	stored := x.dtype
+	if stored == tensor.Bool {
+		stored = tensor.U8
+	}
+	t, err := tensor.FromBytes(stored, tensor.Shape{x.elements}, data)
 	if err != nil {
-		return nil, invalid(field, "%v", err)
+		return nil, x.wrong("%v", err)
 	}
-	if t.Len() != tensor.Shape(x.Shape).Elements() {
-		return nil, invalid(field, "the shape %v has %d elements, but the data has %d", x.Shape, tensor.Shape(x.Shape).Elements(), t.Len())
+	if stored == x.dtype {
+		t = t.Clone() // aligned, and without the rest of the body
 	}
-	return t.Reshape(x.Shape...), nil
+	return x.of(t)
 }
 
 // perString is what an element of strings takes beside its text.
 const perString = 16
 
+func (x *input) rawStrings(share *memory.Share, data []byte) (*tensor.Tensor, error) {
+	if err := share.Take(memory.Sum(int64(len(data)), memory.Product(int64(x.elements), perString))); err != nil {
+		return nil, err
+	}
+	list := make([]string, 0, x.elements)
+	for len(data) > 0 {
+		if len(data) < 4 || uint64(len(data)-4) < uint64(binary.LittleEndian.Uint32(data)) || len(list) == x.elements {
+			return nil, x.wrong("the data does not hold %d strings", x.elements)
+		}
+		end := 4 + int(binary.LittleEndian.Uint32(data))
+		list, data = append(list, string(data[4:end])), data[end:]
+	}
+	if err := x.count(len(list)); err != nil {
+		return nil, err
+	}
+	return tensor.FromStrings(list, x.shape...), nil
+}
+
+// json reads elements as JSON. It asks the share for the memory of the tensor.
+func (x *input) json(share *memory.Share, data []byte) (*tensor.Tensor, error) {
+	if len(data) == 0 || data[0] != '[' {
+		return nil, x.wrong("want data: a list")
+	}
+	most := 1 + bytes.Count(data, []byte{','})
+	if x.elements > most {
+		return nil, x.count(most)
+	}
+	each := max(x.dtype.Size(), 1)
+	if x.dtype == tensor.String {
+		each = perString
+	}
+	if err := share.Take(memory.Product(int64(most), int64(each))); err != nil {
+		return nil, err
+	}
+	t, err := tensor.ParseJSON(data, x.dtype)
+	if err != nil {
+		return nil, x.wrong("%v", err)
+	}
+	return x.of(t)
+}
+
+// tensor reads an input, whose data may follow the JSON of the body.
+func (c *call) tensor(q *oipInput) (*tensor.Tensor, error) {
+	x, err := newInput(q.Name, q.Datatype, q.Shape)
+	if err != nil {
+		return nil, err
+	}
+	size := q.Parameters.Size
+	switch {
+	case size == nil:
+		return x.json(c.share(), q.Data)
+	case q.Data != nil:
+		return nil, x.wrong("it has both data and binary_data_size: want one of them")
+	case *size < 0 || c.request.Header.Get(binaryHead) == "":
+		return nil, x.wrong("binary_data_size is %d, but there is no binary data: set the header %s", *size, ours(binaryHead))
+	}
+	if err := x.fits(*size); err != nil {
+		return nil, err
+	}
+	data, err := c.tail(x.field(), *size)
+	if err != nil {
+		return nil, err
+	}
+	return x.raw(c.share(), data)
+}
+
 // tail reads that many bytes of what follows the JSON, as they come.
 func (c *call) tail(field string, size int) (data []byte, err error) {
-	if size < 0 || c.request.Header.Get(binaryHead) == "" {
-		return nil, invalid(field, "binary_data_size is %d, but there is no binary data: set the header %s", size, ours(binaryHead))
-	}
 	in := io.LimitReader(c.body, int64(size))
 	buffer := make([]byte, scanBuffer)
 	for err == nil {
 		var n int
 		if n, err = in.Read(buffer); n > 0 {
 			var full error
-			if data, full = extend(memory.ShareOf(c.ctx), data, buffer[:n]...); full != nil {
+			if data, full = extend(c.share(), data, buffer[:n]...); full != nil {
 				return nil, full
 			}
 		}
@@ -148,61 +264,6 @@ func (c *call) tail(field string, size int) (data []byte, err error) {
 		return nil, invalid(field, "binary_data_size is %d, but only %d bytes are left", size, len(data))
 	}
 	return data, nil
-}
-
-// checkTensor checks what is said of a tensor.
-func checkTensor(name, datatype string, shape []int) (tensor.DType, error) {
-	d, ok := dtypeNamed(datatype)
-	if !ok {
-		return d, invalid("inputs."+name, "unknown datatype %q", datatype)
-	}
-	if slices.ContainsFunc(shape, func(n int) bool { return n < 0 }) {
-		return d, invalid("inputs."+name, "the shape %v has a negative size", shape)
-	}
-	if _, err := tensor.Shape(shape).CheckElements(d); err != nil {
-		return d, invalid("inputs."+name, "%v", err)
-	}
-	return d, nil
-}
-
-// readRaw reads a tensor as the protocol writes it in binary: elements one after the other, little-endian; strings
-// with their lengths in four bytes before them. It fails with status 400 if the data does not have the type and
-// the shape.
-func readRaw(name, datatype string, shape []int, data []byte) (*tensor.Tensor, error) {
-	d, err := checkTensor(name, datatype, shape)
-	if err != nil {
-		return nil, err
-	}
-	if d != tensor.String {
-		t, err := tensor.FromBytes(d, shape, data)
-		if err != nil {
-			return nil, invalid("inputs."+name, "%v", err)
-		}
-		return t.Clone(), nil // aligned, and without the rest of the body
-	}
-	n := tensor.Shape(shape).Elements()
-	if n > len(data)/4 {
-		return nil, invalid("inputs."+name, "the shape %v has %d elements, but the data has %d bytes", shape, n, len(data))
-	}
-	list := make([]string, 0, n)
-	for len(data) > 0 {
-		if len(data) < 4 || uint64(len(data)-4) < uint64(binary.LittleEndian.Uint32(data)) || len(list) == n {
-			return nil, invalid("inputs."+name, "the data does not hold %d strings", n)
-		}
-		end := 4 + int(binary.LittleEndian.Uint32(data))
-		list, data = append(list, string(data[4:end])), data[end:]
-	}
-	if n != len(list) {
-		return nil, invalid("inputs."+name, "the shape %v has %d elements, but the data has %d", shape, n, len(list))
-	}
-	return tensor.FromStrings(list, shape...), nil
-}
-
-func stringsOf(t *tensor.Tensor) []string {
-	if t.DType() != tensor.String {
-		return nil
-	}
-	return t.Strings()
 }
 
 // rawSize is how many bytes rawTensor writes.
@@ -238,7 +299,7 @@ func (e *encoder) raw(t *tensor.Tensor) error {
 	return nil
 }
 
-// rawTensor writes what readRaw reads.
+// rawTensor writes what input.raw reads.
 func rawTensor(t *tensor.Tensor) []byte {
 	if t.DType() != tensor.String {
 		return bytes.Clone(t.Bytes())

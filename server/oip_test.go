@@ -197,7 +197,12 @@ func TestInferBinary(t *testing.T) {
 
 func TestRawStrings(t *testing.T) {
 	x := tensor.FromStrings([]string{"a", "", "ö"}, 3)
-	y, err := readRaw("x", "BYTES", []int{3}, rawTensor(x))
+	read := func(n int, data []byte) (*tensor.Tensor, error) {
+		in, err := newInput("x", "BYTES", []int{n})
+		require.NoError(t, err)
+		return in.raw(nil, data)
+	}
+	y, err := read(3, rawTensor(x))
 	require.NoError(t, err)
 	require.Equal(t, x.Strings(), y.Strings())
 	length := func(zeros int, n uint32) []byte { return binary.LittleEndian.AppendUint32(make([]byte, zeros), n) }
@@ -214,7 +219,7 @@ func TestRawStrings(t *testing.T) {
 		{1, []byte{1, 0, 0}, "the shape [1] has 1 elements, but the data has 3 bytes"},
 		{1 << 40, rawTensor(x), "the shape [1099511627776] has 1099511627776 elements, but the data has 15 bytes"},
 	} {
-		_, err := readRaw("x", "BYTES", []int{bad.n}, bad.data)
+		_, err := read(bad.n, bad.data)
 		require.EqualError(t, err, `field "inputs.x": `+bad.says)
 	}
 }
