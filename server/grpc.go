@@ -15,10 +15,12 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/encoding"
 	"google.golang.org/grpc/mem"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"github.com/rlxc/rlxc"
 	"github.com/rlxc/rlxc/internal/memory"
@@ -32,11 +34,13 @@ const serviceName = "inference.GRPCInferenceService"
 // GRPC answers calls of the Open Inference Protocol, version 2, over HTTP/2, with the keys and limits of the server. As for other
 // requests, a call first needs a valid key, then room among the concurrent requests, and then memory for its bytes as they arrive.
 func (s *Server) GRPC() http.Handler {
-	g := grpc.NewServer(grpc.ForceServerCodecV2(codec{}), grpc.MaxRecvMsgSize(math.MaxInt32), grpc.MaxSendMsgSize(math.MaxInt32))
+	g := grpc.NewServer(grpc.ForceServerCodecV2(codec{}), grpc.MaxRecvMsgSize(int(min(s.options.MaxBody, math.MaxInt32))),
+		grpc.MaxSendMsgSize(math.MaxInt32))
 	g.RegisterService(&service, s)
 	call := func(w http.ResponseWriter, r *http.Request) {
 		admitted, done, err := s.admit(r, keyless[path.Base(r.URL.Path)])
 		if err != nil {
+			w.Header().Set("Grpc-Accept-Encoding", encoding.Identity)
 			refuse(w, err)
 			return
 		}
@@ -102,14 +106,14 @@ func (codec) Unmarshal(data mem.BufferSlice, v any) error {
 }
 
 const (
-	rawField       = 7   // raw_input_contents, whose bytes are copied once
-	bytesPerByte   = 24  // what a byte of anything else may come to: numbers of one byte, and strings of none
-	bytesPerObject = 256 // and a field
+	perObject = 256 // bytes that a message, a string, bytes, or an entry of a map takes beside its content, in a list that grows
+	perNumber = 32  // likewise of a number that is not packed
+	perPacked = 24  // bytes that a byte of packed numbers becomes: varints of one byte are numbers of eight, in a list that grows
 )
 
-// cost is about what a message comes to.
-func (m message) cost() int64 {
-	all := int64(0)
+// cost is about how many bytes a message becomes when it is unmarshalled. TestMessagesCostWhatTheyBecome compares it with protobuf's
+// allocations. It does not overflow: a message has at most 2 GiB.
+func (m message) cost(of protoreflect.MessageDescriptor) (all int64) {
 	for data := []byte(m); len(data) > 0; {
 		number, kind, n := protowire.ConsumeTag(data)
 		if n < 0 {
@@ -119,11 +123,20 @@ func (m message) cost() int64 {
 		if size < 0 {
 			break
 		}
-		each := int64(bytesPerByte)
-		if number == rawField {
-			each = 2
+		f := of.Fields().ByNumber(number)
+		content, _ := protowire.ConsumeBytes(data[n:])
+		switch {
+		case f == nil: // kept as it is, in a list that grows
+			all += perObject + 4*int64(size)
+		case kind != protowire.BytesType:
+			all += perNumber
+		case f.Message() != nil:
+			all += perObject + message(content).cost(f.Message())
+		case f.Kind() == protoreflect.BytesKind || f.Kind() == protoreflect.StringKind:
+			all += perObject + 2*int64(len(content)) // what the request makes of it is as long
+		default:
+			all += perObject + perPacked*int64(len(content))
 		}
-		all += each*int64(size) + bytesPerObject // at most the message's 2 GiB times a constant
 		data = data[n+size:]
 	}
 	return all
@@ -146,10 +159,11 @@ func method[Q, A any](name string, do func(s *Server, ctx context.Context, q *Q)
 		if err := read(&m); err != nil {
 			return nil, err
 		}
-		if err := memory.Asker(ctx)(m.cost()); err != nil {
+		to := any(q).(proto.Message)
+		if err := memory.Asker(ctx)(m.cost(to.ProtoReflect().Descriptor())); err != nil {
 			return nil, err
 		}
-		if proto.Unmarshal(m, any(q).(proto.Message)) != nil {
+		if proto.Unmarshal(m, to) != nil {
 			return nil, status.Error(codes.InvalidArgument, "the message is not one of "+name)
 		}
 		return do(s, ctx, q)
@@ -335,13 +349,19 @@ func (x *input) contents(c *oippb.InferTensorContents) (out *tensor.Tensor, err 
 }
 
 // admit lets a call in, as routes let requests in: by its key, if it needs one, a slot, and the time and memory that a request has. Its
-// body is counted as it comes, twice, for it is stored and read. done gives all back.
+// body is counted as it comes, twice, for it is stored and read. So a message must not be compressed: grpc has compressors that packages
+// elsewhere in the program register, and what they unpack is counted by nobody. done gives all back.
 func (s *Server) admit(r *http.Request, open bool) (admitted *http.Request, done func(), err error) {
 	pool := s.pool
 	if open {
 		pool = s.open
 	} else if err := s.allowed(r.Header.Get); err != nil {
 		return nil, nil, err
+	}
+	for _, e := range r.Header.Values("Grpc-Encoding") {
+		if e != encoding.Identity {
+			return nil, nil, status.Errorf(codes.Unimplemented, "grpc-encoding %.100q is not supported: send messages uncompressed", e)
+		}
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), s.options.Timeout)
 	ctx, share, err := pool.Enter(ctx, peerOf(r))

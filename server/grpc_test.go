@@ -219,16 +219,20 @@ func TestContents(t *testing.T) {
 	}
 }
 
-// TestCost of messages: bytes of numbers, fields, and what is cut off.
+// TestCost of messages: bytes, numbers, messages in messages, fields that are not known, and what is cut off.
 func TestCost(t *testing.T) {
-	raw := protowire.AppendBytes(protowire.AppendTag(nil, rawField, protowire.BytesType), make([]byte, 100))
-	name := protowire.AppendBytes(protowire.AppendTag(nil, 1, protowire.BytesType), make([]byte, 9))
+	field := func(number protowire.Number, content []byte) []byte {
+		return protowire.AppendBytes(protowire.AppendTag(nil, number, protowire.BytesType), content)
+	}
+	raw, name := field(7, make([]byte, 100)), field(1, make([]byte, 9))
+	number := protowire.AppendVarint(protowire.AppendTag(nil, 3, protowire.VarintType), 1)
 	for _, c := range []struct {
 		data []byte
 		cost int64
-	}{{nil, 0}, {raw, 2*101 + 256}, {name, 24*10 + 256}, {slices.Concat(name, raw, name), 2*(24*10+256) + 2*101 + 256},
-		{append(name, raw[:50]...), 24*10 + 256}, {append(name, 0xff), 24*10 + 256}, {[]byte{0xff}, 0}} {
-		require.Equal(t, c.cost, message(c.data).cost())
+	}{{nil, 0}, {raw, 256 + 200}, {name, 256 + 18}, {slices.Concat(name, raw, name), 3*256 + 200 + 36}, {append(name, raw[:50]...), 256 + 18},
+		{append(name, 0xff), 256 + 18}, {[]byte{0xff}, 0}, {field(5, slices.Concat(name, field(3, make([]byte, 5)), number, number)),
+			3*256 + 18 + 24*5 + 2*32}, {field(99, make([]byte, 9)), 256 + 4*10}} {
+		require.Equal(t, c.cost, message(c.data).cost((&oippb.ModelInferRequest{}).ProtoReflect().Descriptor()))
 	}
 }
 

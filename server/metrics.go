@@ -1,6 +1,7 @@
 package server
 
 import (
+	"bytes"
 	"net/http"
 	"strconv"
 	"time"
@@ -151,6 +152,26 @@ func (e *entry) state() (s pipeline.State, ok bool) {
 	return s, true
 }
 
-func (m *metrics) handler() http.Handler {
-	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{})
+// handler writes the metrics, uncompressed. An answer is written when it is complete: a client that does not read it holds its text, and
+// not what the text is made of.
+func (m *metrics) handler() http.HandlerFunc {
+	h := promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{DisableCompression: true})
+	return func(w http.ResponseWriter, r *http.Request) {
+		k := &keptAnswer{ResponseWriter: w, status: http.StatusOK}
+		h.ServeHTTP(k, r)
+		writeBytes(w, k.status, w.Header().Get("Content-Type"), k.body.Bytes())
+	}
 }
+
+// A keptAnswer is not sent.
+type keptAnswer struct {
+	http.ResponseWriter
+	status int
+	body   bytes.Buffer
+}
+
+// WriteHeader implements http.ResponseWriter.
+func (k *keptAnswer) WriteHeader(status int) { k.status = status }
+
+// Write implements http.ResponseWriter.
+func (k *keptAnswer) Write(b []byte) (int, error) { return k.body.Write(b) }

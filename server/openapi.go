@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 )
 
 // A schema is one of OpenAPI's (https://spec.openapis.org/oas/v3.0.3#schema-object).
@@ -168,7 +169,7 @@ func (s *Server) description() schema {
 
 // failures are the statuses that a route may answer with besides 200.
 var failures = []int{http.StatusBadRequest, http.StatusUnauthorized, http.StatusNotFound, http.StatusRequestEntityTooLarge,
-	http.StatusUnprocessableEntity, http.StatusTooManyRequests, http.StatusInternalServerError, http.StatusServiceUnavailable,
+	http.StatusUnsupportedMediaType, http.StatusUnprocessableEntity, http.StatusTooManyRequests, http.StatusInternalServerError, http.StatusServiceUnavailable,
 	http.StatusGatewayTimeout}
 
 func (r *route) operation(d *describer) schema {
@@ -227,6 +228,14 @@ func (r *route) merge(d *describer, o schema) {
 	}
 }
 
-func (s *Server) openapi(w http.ResponseWriter, r *http.Request) {
-	writeJSON(r.Context(), w, http.StatusOK, s.description()) //nolint:errcheck // of maps
+// openapi writes the description, which is made once, when it is first asked for: the routes do not change.
+func (s *Server) openapi() http.HandlerFunc {
+	made := sync.OnceValue(func() []byte {
+		text, err := json.Marshal(s.description())
+		if err != nil {
+			panic(err) // of maps of strings and numbers
+		}
+		return text
+	})
+	return func(w http.ResponseWriter, _ *http.Request) { writeBytes(w, http.StatusOK, "application/json", made()) }
 }

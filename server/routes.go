@@ -116,9 +116,9 @@ func (s *Server) table() []route {
 			media: "text/plain"},
 		{method: http.MethodGet, path: "/ready", about: "Whether the server is ready for requests.", protocol: tei, open: true,
 			serve: s.ready, media: "text/plain"},
-		{method: http.MethodGet, path: "/metrics", about: "Metrics for Prometheus.", protocol: own, serve: s.metrics.handler().ServeHTTP,
+		{method: http.MethodGet, path: "/metrics", about: "Metrics for Prometheus.", protocol: own, serve: s.metrics.handler(),
 			media: "text/plain"},
-		{method: http.MethodGet, path: "/openapi.json", about: "This description.", protocol: own, serve: s.openapi,
+		{method: http.MethodGet, path: "/openapi.json", about: "This description.", protocol: own, serve: s.openapi(),
 			media: "application/json"},
 		{method: http.MethodGet, path: "/{$}", about: "A web page to try the models.", protocol: own, open: true, serve: s.page,
 			media: "text/html"},
@@ -237,6 +237,9 @@ func (c *call) read(w http.ResponseWriter, routes []route, to *route) (any, erro
 		if routes, err = to.as(c); err != nil {
 			return nil, err
 		}
+	}
+	if e := c.request.Header.Get("Content-Encoding"); e != "" && e != "identity" {
+		return nil, failf(http.StatusUnsupportedMediaType, "", "Content-Encoding %q is not supported: send the body uncompressed", e)
 	}
 	most := c.server.options.MaxBody
 	if n := c.request.ContentLength; n > most {
