@@ -102,33 +102,47 @@ func metricsOf(plan *Plan, tenants []tenant) (f Metrics) {
 // sumUp adds up the tenants of one memory.
 func sumUp(plan *Plan, tenants []tenant) (f Metrics) {
 	grain, align := grainOfTenants(tenants), plan.Options.align()
-	unit := min(grain, align)
-	var slack int64
-	type change struct {
-		step          int
-		bytes, extent int64
-	}
-	var changes []change
+	var uses []tenant
 	for _, t := range tenants {
-		size := roundUp(t.high-t.low, unit)
-		extent := roundUp(size, grain)
-		slack = max(slack, extent-size)
-		f.Logical, f.Rounded = f.Logical+t.bytes, f.Rounded+extent
-		for _, u := range t.inUse() {
-			extent := roundUp(u.high-u.low, grain)
-			changes = append(changes, change{u.first, u.bytes, extent}, change{u.last, -u.bytes, -extent})
-		}
+		f.Logical, f.Rounded = f.Logical+t.bytes, f.Rounded+roundUp(t.high-t.low, grain)
+		uses = append(uses, t.inUse()...)
 		if t.fixed {
-			f.LowerBound = max(f.LowerBound, plan.Arenas[t.arena].Start+t.low+extent)
+			f.LowerBound = max(f.LowerBound, plan.Arenas[t.arena].Start+t.low+roundUp(t.high-t.low, min(grain, align)))
 		}
 	}
-	slices.SortFunc(changes, func(a, b change) int { return cmp.Or(cmp.Compare(a.step, b.step), cmp.Compare(a.extent, b.extent)) })
-	var bytes, extent int64
-	for _, c := range changes {
-		bytes, extent = bytes+c.bytes, extent+c.extent
-		f.Peak, f.LowerBound = max(f.Peak, bytes), max(f.LowerBound, extent)
+	padding := func(t *tenant) int64 { return roundUp(t.whole, grain) - roundUp(t.whole, min(grain, align)) }
+	slices.SortFunc(uses, func(a, b tenant) int { return cmp.Compare(padding(&a), padding(&b)) })
+	type event struct {
+		step, use int
+		begins    bool
 	}
-	f.LowerBound = roundUp(max(0, f.LowerBound-slack), align)
+	events := make([]event, 0, 2*len(uses))
+	for i, u := range uses {
+		events = append(events, event{u.first, i, true}, event{u.last, i, false})
+	}
+	slices.SortFunc(events, func(a, b event) int {
+		if a.step == b.step && a.begins != b.begins { // what ends makes room first
+			if a.begins {
+				return 1
+			}
+			return -1
+		}
+		return cmp.Or(cmp.Compare(a.step, b.step), cmp.Compare(a.use, b.use))
+	})
+	live := newRankSet(len(uses) + 1)
+	var bytes, extent int64
+	for _, e := range events {
+		u := &uses[e.use]
+		if !e.begins {
+			live.remove(e.use)
+			bytes, extent = bytes-u.bytes, extent-roundUp(u.high-u.low, grain)
+			continue
+		}
+		live.add(e.use)
+		bytes, extent = bytes+u.bytes, extent+roundUp(u.high-u.low, grain)
+		f.Peak, f.LowerBound = max(f.Peak, bytes), max(f.LowerBound, extent-padding(&uses[live.below(len(uses))]))
+	}
+	f.LowerBound = roundUp(f.LowerBound, align)
 	return f
 }
 
@@ -167,7 +181,6 @@ func checkBounds(p *Problem, plan *Plan, bounds []Bound, tenants []tenant) error
 
 // check adds the bound up.
 func (b *Bound) check(p *Problem, plan *Plan, tenants []tenant) error {
-	var slack, sum int64
 	name := func(buffer int) int { // of a buffer or its group
 		if g := p.Buffers[buffer].Group; g != 0 {
 			return -g
@@ -183,34 +196,33 @@ func (b *Bound) check(p *Problem, plan *Plan, tenants []tenant) error {
 		}
 	}
 	grain, align := grainOfTenants(here), plan.Options.align()
-	for _, t := range here {
-		size := roundUp(t.high-t.low, min(grain, align))
-		slack = max(slack, roundUp(size, grain)-size)
-	}
+	var sum, padding int64
 	for _, i := range b.Buffers {
 		if i < 0 || i >= len(p.Buffers) {
 			return fmt.Errorf("buffer %d of %d", i, len(p.Buffers))
 		}
 		t := on[name(i)]
-		switch {
-		case t == nil:
+		if t == nil {
 			return fmt.Errorf("buffer %d has no memory there, or is in it twice", i)
-		case b.End && (!t.fixed || len(b.Buffers) > 1):
-			return fmt.Errorf("%s does not end the memory", t.describe(p))
-		case !b.End:
-			uses := t.inUse()
-			now := slices.IndexFunc(uses, func(u tenant) bool { return u.first <= b.Step && b.Step < u.last })
-			if now < 0 {
-				return fmt.Errorf("%s does not live at step %d", t.describe(p), b.Step)
-			}
-			t = &uses[now]
 		}
 		delete(on, name(i)) // twice would count twice
-		if sum += roundUp(t.high-t.low, grain); b.End {
-			sum += plan.Arenas[t.arena].Start + t.low
+		whole := roundUp(t.high-t.low, min(grain, align))
+		padding = max(padding, roundUp(whole, grain)-whole)
+		if b.End {
+			if !t.fixed || len(b.Buffers) > 1 {
+				return fmt.Errorf("%s does not end the memory", t.describe(p))
+			}
+			sum = plan.Arenas[t.arena].Start + t.low + roundUp(whole, grain)
+			continue
 		}
+		uses := t.inUse()
+		now := slices.IndexFunc(uses, func(u tenant) bool { return u.first <= b.Step && b.Step < u.last })
+		if now < 0 {
+			return fmt.Errorf("%s does not live at step %d", t.describe(p), b.Step)
+		}
+		sum += roundUp(uses[now].high-uses[now].low, grain)
 	}
-	if got := roundUp(max(0, sum-slack), align); got != b.Bytes {
+	if got := roundUp(sum-padding, align); got != b.Bytes {
 		return fmt.Errorf("its buffers prove %d bytes instead of %d", got, b.Bytes)
 	}
 	return nil
@@ -248,14 +260,16 @@ type tenant struct {
 	bytes       int64 // without the guard
 	align       int64
 	fixed       bool
-	first, last int // steps
-	level, deep int // first and last execution level
-	from, to    int // the interval that a sweep looks at
+	whole       int64 // high - low; of a part that is in use in a gap, of the whole buffer
+	first, last int   // steps
+	level, deep int   // first and last execution level
+	from, to    int   // the interval that a sweep looks at
 	gaps        []Gap
 }
 
 // inUse cuts a tenant at its gaps.
 func (t *tenant) inUse() []tenant {
+	t.whole = t.high - t.low
 	if len(t.gaps) == 0 {
 		return []tenant{*t}
 	}

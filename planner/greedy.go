@@ -16,19 +16,19 @@ type greedy struct {
 // meet at the fullest step then stack without a gap, and the others find room around them. Stacked in the order in which they
 // begin, they leave one free range at any earlier step; in the order in which they end, at any later one.
 var greedies = []greedy{
-	{"fullest step, size, lowest gap", func(k *block, peak int64) (float64, float64) { return float64(peak), float64(k.size) }, false},
+	{"fullest step, size, lowest gap", func(k *block, peak int64) (float64, float64) { return float64(peak), float64(k.need()) }, false},
 	sizeBestFit,
 	{"fullest step, first step, lowest gap", func(k *block, peak int64) (float64, float64) { return float64(peak), -float64(k.first) },
 		false},
 	{"fullest step, length, best fit", func(k *block, peak int64) (float64, float64) { return float64(peak), k.length() }, true},
 	{"fullest step, last step, lowest gap", func(k *block, peak int64) (float64, float64) { return float64(peak), float64(k.last) }, false},
-	{"size, lowest gap", func(k *block, _ int64) (float64, float64) { return float64(k.size), k.length() }, false},
+	{"size, lowest gap", func(k *block, _ int64) (float64, float64) { return float64(k.need()), k.length() }, false},
 	{"size by fullest step, lowest gap", func(k *block, peak int64) (float64, float64) {
-		return float64(k.size) * float64(peak),
+		return float64(k.need()) * float64(peak),
 			k.length()
 	}, false},
-	{"area, lowest gap", func(k *block, _ int64) (float64, float64) { return float64(k.size) * k.length(), k.length() }, false},
-	{"length, best fit", func(k *block, _ int64) (float64, float64) { return k.length(), float64(k.size) }, true},
+	{"area, lowest gap", func(k *block, _ int64) (float64, float64) { return float64(k.need()) * k.length(), k.length() }, false},
+	{"length, best fit", func(k *block, _ int64) (float64, float64) { return k.length(), float64(k.need()) }, true},
 }
 
 func (k *block) length() float64 { return float64(k.last) - float64(k.first) }
@@ -244,7 +244,7 @@ func (s *searcher) placeEnds() {
 
 // highest returns the highest offset below the lower bound at which k misses all of near, if there is one.
 func (sp *space) highest(k *block, near []tenure) (at int64, ok bool) {
-	ceiling := sp.bound
+	ceiling := sp.bound + k.padding
 	tops := make([]int64, len(near)) // of all that are below
 	var top int64
 	for i := range near {

@@ -19,7 +19,7 @@ import (
 // before others: their weights grow as in Boussemart, Hemery, Lecoutre and Sais, "Boosting
 // systematic search by weighting constraints", ECAI 2004, and fade as in SAT solvers.
 type search struct {
-	limit    int64      // no block may end above it
+	limit    int64      // no block may end above it, without its padding
 	prefer   []float64  // blocks with larger values are tried first
 	waste    [2]float64 // what wasting counts among the answers: always, and per slack/limit
 	weighted bool       // look at the weights
@@ -53,7 +53,7 @@ func (s *skyline) run(limit int64, fails int, work int64) (found, none bool) {
 		}
 	}
 	for i, size := range s.size {
-		if s.base[i]+size > limit {
+		if s.base[i]+size-s.padding[i] > limit {
 			return false, true
 		}
 	}
@@ -136,7 +136,7 @@ func (s *skyline) branch(lo, hi int32) bool {
 // twin reports whether one of the blocks tried before could stand for block i.
 func (s *skyline) twin(i int32, tried []int32) bool {
 	for _, j := range tried {
-		if s.size[i] == s.size[j] && s.from[i] == s.from[j] && s.to[i] == s.to[j] && s.walls == nil {
+		if s.size[i] == s.size[j] && s.padding[i] == s.padding[j] && s.from[i] == s.from[j] && s.to[i] == s.to[j] && s.walls == nil {
 			return true
 		}
 	}

@@ -2,6 +2,7 @@ package planner
 
 import (
 	"cmp"
+	"iter"
 	"math"
 	"slices"
 )
@@ -26,23 +27,17 @@ func (sp *space) search(o *Options, budget int64) {
 	if o.Budget != 0 {
 		budget = max(0, o.Budget)
 	}
-	var total int64
-	for i := range sp.blocks {
-		total += sp.blocks[i].size
-	}
-	if total <= sp.bound { // all live at once: there is nothing to share
-		if placeApart(sp, o); sp.top() <= sp.least {
-			return
-		}
+	if placeApart(sp, o); sp.top() <= sp.bound { // all live at once: there is nothing to share
+		return
 	}
 	s := &searcher{
 		space: sp, profile: sp.profile(), budget: budget,
-		goal: max(sp.least, o.Capacity), best: incumbent{space: sp, size: math.MaxInt64},
+		goal: max(sp.bound, o.Capacity), best: incumbent{space: sp, size: math.MaxInt64},
 	}
 	s.heuristics(o)
-	s.goal = max(sp.bound, o.Capacity) // the search looks at whole grains
 	switch {
 	case s.best.size <= s.goal:
+	case s.solveExactly():
 	case sp.gapped: // a skyline has no gaps
 		s.squeak(s.wheels(), (s.work+s.budget)/2)
 		s.shuffle(s.budget)
@@ -153,16 +148,8 @@ type searcher struct {
 // phases of twice the work each time: neither is the better one for all families of problems. The fewer blocks, the less is
 // gained by squeaking.
 func (s *searcher) alternate() {
-	rest := s.timeline(s.profile.live)
-	s.addFixed(rest)
-	var movable []int32
-	for i := range s.blocks {
-		if s.blocks[i].movable() {
-			movable = append(movable, int32(i))
-		}
-	}
 	var parts []*arrangement
-	for _, part := range s.connected(movable) {
+	for part, rest := range s.parts() {
 		parts = append(parts, s.arrangement(part, rest))
 	}
 	wheels := s.wheels()
@@ -180,6 +167,25 @@ func (s *searcher) alternate() {
 		share := phase * int64(len(s.blocks)) / wholeBlocks
 		if s.squeak(wheels, min(s.budget, s.work+share)); s.work == before && s.work+share >= s.budget {
 			return
+		}
+	}
+}
+
+// parts yields the movable blocks in parts that share no step, and what holds the fixed ones.
+func (s *searcher) parts() iter.Seq2[[]int32, *timeline] {
+	rest := s.timeline(s.profile.live)
+	s.addFixed(rest)
+	var movable []int32
+	for i := range s.blocks {
+		if s.blocks[i].movable() {
+			movable = append(movable, int32(i))
+		}
+	}
+	return func(yield func([]int32, *timeline) bool) {
+		for _, part := range s.connected(movable) {
+			if !yield(part, rest) {
+				return
+			}
 		}
 	}
 }
@@ -259,7 +265,7 @@ func (s *searcher) interrupted() bool {
 func (sp *space) topOf(blocks []int32) int64 {
 	var top int64
 	for _, i := range blocks {
-		top = max(top, sp.blocks[i].offset+sp.blocks[i].size)
+		top = max(top, sp.blocks[i].end())
 	}
 	return top
 }
@@ -276,9 +282,14 @@ func (s *searcher) try(p *prober, limit int64, effort int) (found, none bool) {
 	found, none = p.probe(limit, effort, left)
 	s.work += left - p.work
 	if found {
-		for n, i := range p.blocks {
-			s.blocks[i].offset = p.offset[n]
-		}
+		s.take(p)
 	}
 	return found, none
+}
+
+// take takes over the offsets that a prober has found.
+func (s *searcher) take(p *prober) {
+	for n, i := range p.blocks {
+		s.blocks[i].offset = p.offset[n]
+	}
 }

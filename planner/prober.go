@@ -22,13 +22,13 @@ type prober struct {
 func (sp *space) newProber(blocks []int32, rest *timeline) *prober {
 	slices.SortFunc(blocks, cmp.Compare[int32])
 	chosen := make([]block, len(blocks))
-	size := make([]int64, len(blocks))
+	size, padding := make([]int64, len(blocks)), make([]int64, len(blocks))
 	for n, i := range blocks {
-		chosen[n], size[n] = sp.blocks[i], sp.blocks[i].size
+		chosen[n], size[n], padding[n] = sp.blocks[i], sp.blocks[i].size, sp.blocks[i].padding
 	}
 	from, to, sections := sectionsOf(chosen)
 	walls := newWalls(sp, blocks, from, sections, rest)
-	return &prober{skyline: newSkyline(from, to, size, sections, walls), space: sp, blocks: blocks}
+	return &prober{skyline: newSkyline(from, to, size, padding, sections, walls), space: sp, blocks: blocks}
 }
 
 // preferences are the orders in which a niche is offered to the blocks: which rank, the largest

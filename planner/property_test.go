@@ -1,7 +1,6 @@
 package planner
 
 import (
-	"cmp"
 	"errors"
 	"flag"
 	"fmt"
@@ -104,8 +103,8 @@ func TestAgainstBruteForce(t *testing.T) {
 	proved, above := 0, 0
 	for seed := range uint64(*bruteProblems) {
 		p, o := drawMixed(rand.New(rand.NewPCG(seed, 5)))
-		var least, grain int64 = 0, 1
-		fixed := false
+		var least int64
+		gapped := slices.ContainsFunc(p.Buffers, func(b Buffer) bool { return len(b.Gaps) > 0 })
 		for device := range 2 {
 			if pieces := piecesOf(p, o, device); len(pieces) > 0 {
 				best := smallest(pieces)
@@ -115,8 +114,6 @@ func TestAgainstBruteForce(t *testing.T) {
 					best = exhaust(pieces, nil, 0, best)
 				}
 				least += roundUp(best, o.align())
-				grain += slices.MinFunc(pieces, func(a, b piece) int { return cmp.Compare(a.align, b.align) }).align - o.align()
-				fixed = fixed || slices.ContainsFunc(pieces, func(q piece) bool { return q.fixed })
 			}
 		}
 		bound, err := LowerBound(p, o)
@@ -138,9 +135,9 @@ func TestAgainstBruteForce(t *testing.T) {
 				require.GreaterOrEqual(t, plan.Committed, least, "seed %d, %v", seed, mode)
 			}
 			sizes[mode] = plan.Committed
-			if mode == Optimal && !fixed && plan.Work < o.Budget { // around fixed blocks the proof may take longer
+			if !gapped && (mode == Auto || mode == Optimal) {
 				proved++
-				require.Less(t, plan.Committed, least+grain, "seed %d", seed)
+				require.Equal(t, least, plan.Committed, "seed %d, %v", seed, mode)
 			}
 		}
 		for mode, size := range sizes {

@@ -38,7 +38,7 @@ func (s *searcher) repair(budget int64) {
 	for reach := 128; s.best.keep() > enough && s.work < s.budget && !s.interrupted(); reach += reach / 8 {
 		highest := order[0]
 		for _, i := range order {
-			if s.end(i) > s.end(highest) {
+			if s.blocks[i].end() > s.blocks[highest].end() {
 				highest = i
 			}
 		}
@@ -60,9 +60,6 @@ func (s *searcher) repair(budget int64) {
 
 // maxPairs bounds the pairs of blocks that live at a time for which a repair is worth its time.
 const maxPairs = 1 << 28
-
-// end returns where a block ends.
-func (sp *space) end(i int32) int64 { return sp.blocks[i].offset + sp.blocks[i].size }
 
 // rearrange arranges blocks of the timeline again.
 func (s *searcher) rearrange(x *timeline, blocks []int32) {

@@ -14,6 +14,8 @@ type skyline struct {
 	// The blocks, immutable. Lives are counted in sections.
 	from, to   []int32
 	size       []int64
+	padding    []int64   // bytes of each size that may reach beyond the limit: nothing is above them there
+	spare      []int64   // of each section: the largest padding in it
 	walls      *walls    // what else the offsets have to obey; nil: nothing
 	begin, end [][]int32 // the blocks whose first, or last, section it is
 
@@ -60,10 +62,10 @@ const (
 )
 
 // newSkyline takes blocks with their sections of time: from[i] <= s < to[i].
-func newSkyline(from, to []int32, size []int64, sections int, w *walls) *skyline {
+func newSkyline(from, to []int32, size, padding []int64, sections int, w *walls) *skyline {
 	n := len(size)
 	s := &skyline{
-		from: from, to: to, size: size, walls: w,
+		from: from, to: to, size: size, padding: padding, spare: make([]int64, sections), walls: w,
 		begin: make([][]int32, sections), end: make([][]int32, sections),
 		offset: make([]int64, n), placed: make([]bool, n), base: make([]int64, n), seats: make([]int32, n),
 		floor: make([]int64, sections), ready: make([]int32, sections), load: make([]int64, sections),
@@ -86,8 +88,14 @@ func newSkyline(from, to []int32, size []int64, sections int, w *walls) *skyline
 	for t, n := range counts {
 		s.alive[t], pool = pool[:0:n], pool[n:]
 		s.weights[t] = 1
+		if w != nil {
+			s.spare[t] = w.padding
+		}
 	}
 	for i := range size {
+		for t := from[i]; t < to[i]; t++ {
+			s.spare[t] = max(s.spare[t], padding[i])
+		}
 		s.begin[from[i]] = append(s.begin[from[i]], int32(i))
 		s.end[to[i]-1] = append(s.end[to[i]-1], int32(i))
 	}
@@ -127,9 +135,10 @@ func (s *skyline) lifted(i int32, at int64) int64 {
 	return s.walls.lift(i, at)
 }
 
-// slack returns the bytes of section t that may be wasted before its waiting blocks no longer fit.
+// slack returns the bytes of section t that may be wasted before its waiting blocks no longer fit. One block of a section is highest, so
+// the largest padding may be beyond the limit.
 func (s *skyline) slack(t int32) int64 {
-	free := s.limit - s.floor[t] - s.load[t]
+	free := s.limit + s.spare[t] - s.floor[t] - s.load[t]
 	if s.walls != nil {
 		free -= s.walls.above(t, s.floor[t])
 	}
@@ -276,7 +285,7 @@ func (s *skyline) rise(i int32, at int64, lo, hi int32) bool {
 	old := s.base[i]
 	s.trail = append(s.trail, change{kind: changedBase, index: i, old: old})
 	s.base[i] = s.lifted(i, at)
-	if s.base[i]+s.size[i] > s.limit {
+	if s.base[i]+s.size[i]-s.padding[i] > s.limit {
 		return s.fail(s.from[i])
 	}
 	s.work -= int64(s.to[i] - s.from[i])

@@ -12,7 +12,7 @@ import (
 // the second only.
 func TestWastedBytes(t *testing.T) {
 	two := func(limit int64) *skyline {
-		s := newSkyline([]int32{0, 1}, []int32{2, 2}, []int64{4, 3}, 2, nil)
+		s := newSkyline([]int32{0, 1}, []int32{2, 2}, []int64{4, 3}, []int64{0, 0}, 2, nil)
 		s.limit, s.fails = limit, math.MaxInt
 		return s
 	}
@@ -85,7 +85,7 @@ func TestPlacingIsTakenBack(t *testing.T) {
 
 // TestSlack: of the bytes below the limit, what neither waits in a section nor is held from its floor on by blocks that stay.
 func TestSlack(t *testing.T) {
-	s := newSkyline([]int32{0}, []int32{1}, []int64{4}, 1, nil)
+	s := newSkyline([]int32{0}, []int32{1}, []int64{4}, []int64{0}, 1, nil)
 	s.limit = 20
 	require.EqualValues(t, 16, s.slack(0))
 	s.walls = &walls{beside: [][]extent{extents([]tenure{{low: 2, high: 5}, {low: 3, high: 4}, {low: 5, high: 6}, {low: 8, high: 10}})}}

@@ -45,7 +45,7 @@ func SolveContext(ctx context.Context, p *Problem, o Options) (*Plan, error) {
 		return nil, err
 	}
 	for s := range l.spaces {
-		if sp := &l.spaces[s]; o.Capacity > 0 && sp.least > o.Capacity {
+		if sp := &l.spaces[s]; o.Capacity > 0 && sp.bound > o.Capacity {
 			return nil, sp.impossible(o.Capacity)
 		}
 	}
@@ -70,7 +70,7 @@ func SolveContext(ctx context.Context, p *Problem, o Options) (*Plan, error) {
 
 // impossible builds the proof that the space needs more than capacity.
 func (sp *space) impossible(capacity int64) error {
-	e := &CapacityError{Device: sp.lane.Device, Capacity: capacity, Need: sp.least, Impossible: true, Step: sp.boundStep}
+	e := &CapacityError{Device: sp.lane.Device, Capacity: capacity, Need: sp.bound, Impossible: true, Step: sp.boundStep}
 	for i := range sp.blocks {
 		if k := &sp.blocks[i]; k.lives(sp.boundStep) {
 			e.Buffers = append(e.Buffers, sp.problem.Buffers[k.buffer].Name)
@@ -121,7 +121,7 @@ func (l *layout) bound(p *Problem, o Options) int64 {
 	var sum int64
 	apart := false
 	for s := range l.spaces {
-		sum += l.spaces[s].least
+		sum += l.spaces[s].bound
 		apart = apart || l.spaces[s].lane.Copy
 	}
 	if apart && o.Mode == TLSF {

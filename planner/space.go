@@ -11,7 +11,7 @@ import (
 type block struct {
 	first, last int
 	size, align int64
-	slack       int64 // what the grain of its space has added to the size
+	padding     int64 // bytes of size that rounding to the grain of the space has added
 	bytes       int64 // size without guard and grain
 	level       int   // of the node that writes it
 	lastLevel   int   // of the deepest node that reads it
@@ -34,12 +34,13 @@ type space struct {
 	gapped  bool  // some block is
 	problem *Problem
 
-	bound      int64  // no arrangement of the blocks ends below it
-	least      int64  // the same without what the grain has added to the highest block: no arena is smaller
-	boundStep  int    // a step at which that many bytes live
-	boundBlock *block // nil, or the fixed one that ends there
-	peak       int64  // largest sum of live bytes, without grain and guards
-	work       int64  // done by the heuristics and the search
+	// bound is the lower bound in bytes: no arena is smaller. Its proof is the sum of the blocks that live at boundStep, without the
+	// largest padding among them, since one of them is highest; or the end of boundBlock, a fixed block, if that is not nil.
+	bound      int64
+	boundStep  int
+	boundBlock *block
+	peak       int64 // largest sum of live bytes, without grain and guards
+	work       int64 // done by the heuristics and the search
 
 	done <-chan struct{} // closed: the search ends
 
@@ -160,7 +161,7 @@ func (sp *space) round() {
 		k := &sp.blocks[i]
 		size := roundUp(k.size, min(sp.unit, sp.grain))
 		k.size = roundUp(size, sp.grain)
-		k.slack = k.size - size
+		k.padding = k.size - size
 		for n := range k.holds {
 			k.holds[n].high = roundUp(k.holds[n].high, sp.grain)
 		}
@@ -292,8 +293,12 @@ func (sp *space) describe(k *block) string {
 	return fmt.Sprintf("buffer %d (%s)", b.ID, b.Name)
 }
 
-// end returns the address after a block, without what the grain has added.
-func (k *block) end() int64 { return k.offset + k.size - k.slack }
+// need returns the bytes of a block without its padding. What is above a block starts after the padding, so padding counts only where
+// nothing is above it.
+func (k *block) need() int64 { return k.size - k.padding }
+
+// end returns the address after a block, without its padding.
+func (k *block) end() int64 { return k.offset + k.need() }
 
 // top returns the size that the placed blocks need.
 func (sp *space) top() int64 {

@@ -48,7 +48,7 @@ func (w *wheel) promote(s *searcher) {
 	s.work += int64(sortWork * len(list))
 	for n, i := range w.order {
 		list[n] = ranked{int32(2 * n), i}
-		if s.end(i) > s.bound {
+		if s.blocks[i].end() > s.bound {
 			list[n].rank = int32(n) | 1 // between others, never beside them
 		}
 	}

@@ -73,16 +73,16 @@ def proved(bound, device, names, align):
     """The bytes that a bound proves of a device."""
     lows = [gap["low"] for *_, gaps in device.values() for gap in gaps if gap.get("low")]
     grain = min([block[4] for block in device.values()] + [low & -low for low in lows])
-    slack = max(up(block[3], grain) - up(block[3], min(grain, align)) for block in device.values())
     members = [names[i] for i in bound["buffers"] or []]
     assert len(set(members)) == len(members), "a buffer counts twice"
+    padding = max(up(device[m][3], grain) - up(device[m][3], min(grain, align)) for m in members)  # one of them is highest
     total = 0
     for block in (device[m] for m in members):
         now = [use for use in uses(block) if use[0] <= bound["step"] < use[1]]
         assert now, f"a buffer does not live at step {bound['step']}"
         assert not bound.get("end") or block[5] and len(members) == 1, "only a fixed buffer ends the memory"
         total += block[2] + up(block[3], grain) if bound.get("end") else up(now[0][3] - now[0][2], grain)
-    return up(max(0, total - slack), align)
+    return up(total - padding, align)
 
 
 def verify(stage):

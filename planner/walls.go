@@ -12,6 +12,8 @@ type walls struct {
 	blocks []int32    // indices in the space
 	taken  [][]extent // for each block the addresses that others hold during its life
 	beside [][]extent // for each section the addresses that others hold when all its blocks live
+	// padding is the largest padding of the blocks that stay, in bytes: one of them may be highest.
+	padding int64
 }
 
 // extent is a run of taken addresses. sum counts the bytes taken from its low end on, in it and in
@@ -37,7 +39,11 @@ func newWalls(sp *space, blocks []int32, from []int32, sections int, rest *timel
 		return nil
 	}
 	for t := range full {
-		w.beside[t] = extents(rest.overlapping(full[t], full[t]+1))
+		stay := rest.overlapping(full[t], full[t]+1)
+		for _, u := range stay {
+			w.padding = max(w.padding, sp.blocks[u.block].padding)
+		}
+		w.beside[t] = extents(stay)
 	}
 	return w
 }
