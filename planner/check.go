@@ -167,7 +167,12 @@ func checkBounds(p *Problem, plan *Plan, bounds []Bound, tenants []tenant) error
 		return nil
 	}
 	var claimed int64
+	devices := map[int]bool{}
 	for _, b := range bounds {
+		if devices[b.Device] {
+			return fmt.Errorf("device %d has two bounds", b.Device)
+		}
+		devices[b.Device] = true
 		claimed += b.Bytes
 		if err := b.check(p, plan, tenants); err != nil {
 			return fmt.Errorf("the bound of device %d: %w", b.Device, err)
@@ -308,6 +313,7 @@ func collectTenants(p *Problem, plan *Plan) ([]tenant, error) {
 	}
 	tenants := make([]tenant, 0, len(p.Buffers))
 	groups := map[int]int{}
+	shared := map[WeightSlot]bool{} // slots of parameters in arenas of weights, of which those with the same bytes share one
 	for i := range p.Buffers {
 		b, slot := &p.Buffers[i], plan.Slots[i]
 		reason := plan.Options.unplanned(b, segment)
@@ -319,11 +325,23 @@ func collectTenants(p *Problem, plan *Plan) ([]tenant, error) {
 			continue
 		}
 		guard, err := checkSlot(b, slot, plan)
-		if err == nil && reason != "" && !plan.Arenas[slot.Arena].Weights {
+		weights := err == nil && plan.Arenas[slot.Arena].Weights
+		switch {
+		case err != nil:
+		case weights && (b.Boundary != Param || plan.Options.AllocateParams):
+			err = fmt.Errorf("arena %d holds weights of several programs, and the buffer is none of them", slot.Arena)
+		case !weights && reason != "":
 			err = fmt.Errorf("it has memory, but %s", reason)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("buffer %d (%s): %w", b.ID, b.Name, err)
+		}
+		if weights && b.Content != "" {
+			own := WeightSlot{Content: b.Content, Name: fmt.Sprint(slot.Arena), Offset: slot.Offset, Size: slot.Size}
+			if shared[own] {
+				continue
+			}
+			shared[own] = true
 		}
 		t := tenant{
 			buffer: i, arena: slot.Arena, low: slot.Offset, high: slot.Offset + slot.Size + guard,

@@ -10,7 +10,7 @@ import (
 const exactBlocks = 12
 
 // exact finds the lowest arrangement of a few blocks by branch and bound over the orders in which they are stacked. In an arrangement in
-// which no block can slide down, each block taken by offset is as low as it goes on what was taken before, so the orders suffice.
+// which no block can slide down, each block, in the order of offsets, is as low as the blocks before it allow, so the orders suffice.
 //
 // Stacking a set of blocks in another order only changes how high each section of time is filled. A set is therefore left where an earlier
 // order of it filled no section higher. For example, of a, b and c that live together with one alignment, the order b a c ends with the

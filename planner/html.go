@@ -110,8 +110,10 @@ func (c *picture) curves() error {
 		sp := &l.spaces[s]
 		changes := map[int]int64{}
 		for i := range sp.blocks {
-			changes[sp.blocks[i].first] += sp.blocks[i].size
-			changes[sp.blocks[i].last] -= sp.blocks[i].size
+			for h := range sp.blocks[i].held() {
+				changes[h.first] += h.high - h.low
+				changes[h.last] -= h.high - h.low
+			}
 		}
 		steps := make([]int, 0, len(changes))
 		for step := range changes {

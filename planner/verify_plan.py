@@ -1,9 +1,10 @@
 """Checks what `rlxc plan --json` prints, without rlxc's code: that no two buffers share bytes while both live, and that the lower bound
-holds. It reads a plan file, or standard input:
+holds. It reads plan files, or standard input:
 
     rlxc plan bert-tiny --dim batch=1 --dim seq=128 --json | python verify_plan.py
 
-It covers all modes but arena (tlsf), whose lanes and levels have more rules, and prints a line a stage.
+It covers all modes but arena (tlsf), whose lanes and levels have more rules, and prints a line a stage. It exits with 1 for a plan that
+is wrong, and for a file without a plan. `rlxc plan --check` accepts and refuses the same files.
 """
 
 import json
@@ -14,37 +15,76 @@ def up(n, to):
     return -(-n // to) * to
 
 
+def want(holds, what):
+    if not holds:
+        raise ValueError(what)
+
+
+def segment_of(problem, options):
+    """The bytes of a segment, a multiple of every alignment that fits in one; 0 for none."""
+    segment, align = options.get("segment", 0), options.get("alignment", 0) or 1
+    aligns = [max(align, b.get("align", 0) or 1) for b in problem["buffers"]]
+    return segment - segment % max([align] + [a for a in aligns if a <= segment])
+
+
+def unplanned(b, extent, own, segment, options):
+    """Whether the options leave a buffer without memory. extent is its bytes with its guard, own its alignment."""
+    kind = b.get("boundary", "none")
+    left_out = {"param": "allocate_params", "input": "allocate_inputs", "constant": "allocate_constants"}
+    if kind == "device-tensor" or kind in left_out and not options.get(left_out[kind]):
+        return True
+    return options.get("segment", 0) > 0 and extent > options["segment"] or segment > 0 and max(extent, own) > segment
+
+
 def blocks(problem, plan):
     """The planned buffers, groups joined: by device a dict from a buffer's index or its group to (first, last, low, bytes, align, fixed,
     guard, gaps)."""
-    options = plan["options"]
-    align = options.get("alignment", 0) or 1
-    devices, names = {}, {}
+    options, arenas = plan["options"], plan["arenas"]
+    align, segment = options.get("alignment", 0) or 1, segment_of(problem, options)
+    devices, names, weights = {}, {}, {}
+    listed = [u["buffer"] for u in plan.get("unplanned") or []]
+    want(listed == [i for i, slot in enumerate(plan["slots"]) if slot["arena"] < 0], "unplanned lists other buffers than have no memory")
     for i, (b, slot) in enumerate(zip(problem["buffers"], plan["slots"], strict=True)):
-        size = b["size"]
+        size, kind, device = b["size"], b.get("boundary", "none"), b.get("lane", {}).get("device", 0)
         if options.get("uniform_element_size") and b.get("elements"):
             size = 4 * b["elements"]
+        guard = max(align, 128) if options.get("tail_guard") and kind != "none" and size else 0
         names[i] = ("group", b["group"]) if b.get("group") else i
-        if slot["arena"] < 0:
-            assert i in [u["buffer"] for u in plan.get("unplanned", [])], f"buffer {b['id']} has no memory and no reason why"
-            continue
-        arena = plan["arenas"][slot["arena"]]
-        if not size or arena.get("weights"):
-            continue
-        assert slot["size"] == size, f"buffer {b['id']} has {slot['size']} bytes, it needs {size}"
-        guard = max(align, 128) if options.get("tail_guard") and b.get("boundary", "none") != "none" else 0
-        size += guard
         own = max(align, b.get("align", 0) or 1)
-        assert slot["offset"] % own == 0, f"buffer {b['id']} lies at {slot['offset']}, no multiple of {own}"
-        assert 0 <= slot["offset"] and slot["offset"] + size <= arena["size"], f"buffer {b['id']} leaves its arena"
+        if slot["arena"] < 0:
+            want(slot == {"arena": -1, "offset": 0, "size": 0}, f"buffer {b['id']} has no memory, and an offset or a size")
+            want(unplanned(b, size + guard, own, segment, options), f"buffer {b['id']} has no memory and no reason why")
+            continue
+        want(slot["arena"] < len(arenas), f"buffer {b['id']} is in arena {slot['arena']} of {len(arenas)}")
+        arena = arenas[slot["arena"]]
+        want(arena.get("device", 0) == device, f"buffer {b['id']} is on device {device} in an arena of another")
+        want(slot["size"] == size, f"buffer {b['id']} has {slot['size']} bytes, it needs {size}")
+        want(slot["offset"] % own == 0 or not size, f"buffer {b['id']} lies at {slot['offset']}, no multiple of {own}")
+        if arena.get("weights"):
+            want(kind == "param" and not options.get("allocate_params"), f"buffer {b['id']} is no shared weight")
+            want(0 <= slot["offset"] and slot["offset"] + size <= arena["size"], f"buffer {b['id']} leaves its arena")
+            key = (slot["arena"], b.get("content") or ("buffer", i), slot["offset"], size)
+            weights[key] = (slot["arena"], slot["offset"], slot["offset"] + size)
+            continue
+        want(not unplanned(b, size + guard, own, segment, options), f"buffer {b['id']} has memory, which the options do not allow")
+        size += guard
+        want(0 <= slot["offset"] and slot["offset"] + size <= arena["size"], f"buffer {b['id']} leaves its arena")
         low = arena.get("start", 0) + slot["offset"]
-        if b.get("fixed"):
-            assert low == b.get("offset", 0), f"buffer {b['id']} is fixed at {b.get('offset', 0)} and lies at {low}"
-        device = devices.setdefault(b.get("lane", {}).get("device", 0), {})
-        first, last, at, bytes_, common, fixed, _, _ = device.get(names[i], (b["first"], b["last"], low, 0, 1, False, 0, []))
-        assert at == low, f"buffer {b['id']} lies apart from its group"
-        device[names[i]] = (min(first, b["first"]), max(last, b["last"]), low, max(bytes_, size), max(common, own),
-                            fixed or b.get("fixed", False), guard, b.get("gaps", []))
+        if b.get("fixed") and size:
+            want(low == b.get("offset", 0), f"buffer {b['id']} is fixed at {b.get('offset', 0)} and lies at {low}")
+        blocks = devices.setdefault(device, {})
+        if names[i] not in blocks:
+            blocks[names[i]] = (b["first"], b["last"], low, size, own, b.get("fixed", False), guard, b.get("gaps") or [])
+            continue
+        first, last, at, bytes_, common, fixed, _, _ = blocks[names[i]]
+        want(at == low, f"buffer {b['id']} lies apart from its group")
+        blocks[names[i]] = (min(first, b["first"]), max(last, b["last"]), low, max(bytes_, size), max(common, own),
+                            fixed or b.get("fixed", False), guard, [])
+    runs = sorted(weights.values())
+    want(all(a[0] != b[0] or a[2] <= b[1] for a, b in zip(runs, runs[1:])), "two weights with different bytes overlap")
+    for device in devices.values():
+        for name in [name for name, block in device.items() if not block[3]]:
+            del device[name]  # without bytes
     return devices, names
 
 
@@ -65,7 +105,7 @@ def disjoint(device):
     for first, last, low, high in sorted(use for block in device.values() for use in uses(block) if use[0] < use[1]):
         live = [other for other in live if other[0] > first]
         for other in live:
-            assert low >= other[2] or other[1] >= high, f"bytes {low} to {high} and {other[1]} to {other[2]} overlap at step {first}"
+            want(low >= other[2] or other[1] >= high, f"bytes {low} to {high} and {other[1]} to {other[2]} overlap at step {first}")
         live.append((last, low, high))
 
 
@@ -73,40 +113,70 @@ def proved(bound, device, names, align):
     """The bytes that a bound proves of a device."""
     lows = [gap["low"] for *_, gaps in device.values() for gap in gaps if gap.get("low")]
     grain = min([block[4] for block in device.values()] + [low & -low for low in lows])
-    members = [names[i] for i in bound["buffers"] or []]
-    assert len(set(members)) == len(members), "a buffer counts twice"
+    members = [names[i] for i in bound["buffers"]]
+    want(len(set(members)) == len(members), "a buffer counts twice")
+    want(all(m in device for m in members), "a buffer is not on the device")
     padding = max(up(device[m][3], grain) - up(device[m][3], min(grain, align)) for m in members)  # one of them is highest
     total = 0
     for block in (device[m] for m in members):
+        if bound.get("end"):
+            want(block[5] and len(members) == 1, "only a fixed buffer ends the memory")
+            total += block[2] + up(block[3], grain)
+            continue
         now = [use for use in uses(block) if use[0] <= bound["step"] < use[1]]
-        assert now, f"a buffer does not live at step {bound['step']}"
-        assert not bound.get("end") or block[5] and len(members) == 1, "only a fixed buffer ends the memory"
-        total += block[2] + up(block[3], grain) if bound.get("end") else up(now[0][3] - now[0][2], grain)
+        want(now, f"a buffer does not live at step {bound['step']}")
+        total += up(now[0][3] - now[0][2], grain)
     return up(total - padding, align)
 
 
 def verify(stage):
     problem, plan = stage["problem"], stage["plan"]
+    want(plan["options"]["mode"] != "arena", "the rules of mode arena are not checked here: use rlxc plan --check")
     align = plan["options"].get("alignment", 0) or 1
+    arenas(plan)
     devices, names = blocks(problem, plan)
     for device in devices.values():
         disjoint(device)
     committed = sum(a["size"] for a in plan["arenas"] if not a.get("weights"))
-    assert committed == plan["committed"], f"the arenas have {committed} bytes, not {plan['committed']}"
-    for bound in stage["bounds"]:
-        found = proved(bound, devices.get(bound.get("device", 0), {}), names, align) if bound["buffers"] else 0
-        assert found == bound["bytes"], f"the bound proves {found} bytes, not {bound['bytes']}"
-    total = sum(bound["bytes"] for bound in stage["bounds"])
-    assert total == plan["lower_bound"] <= committed, f"the bounds prove {total} bytes, not {plan['lower_bound']}"
+    want(committed == plan["committed"], f"the arenas have {committed} bytes, not {plan['committed']}")
+    bounds = stage.get("bounds") or []
+    want(len({bound.get("device", 0) for bound in bounds}) == len(bounds), "a device has two bounds")
+    for bound in bounds:
+        device = devices.get(bound.get("device", 0), {})
+        found = proved(bound, device, names, align) if bound["buffers"] else 0
+        want(found == bound["bytes"], f"the bound proves {found} bytes, not {bound['bytes']}")
+    total = sum(bound["bytes"] for bound in bounds)
+    want(total == plan["lower_bound"] <= committed, f"the bounds prove {total} bytes, not {plan['lower_bound']}")
     print(f"ok: {committed} bytes, and no plan has less than {total}")
 
 
-def main():
-    with open(sys.argv[1]) if len(sys.argv) > 1 else sys.stdin as file:
+def arenas(plan):
+    """Fails for arenas that cannot be."""
+    options = plan["options"]
+    align, free = options.get("alignment", 0) or 1, {}
+    for a in plan["arenas"]:
+        start, lane = a.get("start", 0), (a.get("device", 0), a.get("copy", False))
+        want(a["size"] >= 0 and start >= 0, "an arena is negative")
+        if not a.get("weights"):
+            want(a["size"] % align == 0, f"an arena has {a['size']} bytes, no multiple of {align}")
+            want(not options.get("segment") or a["size"] <= options["segment"], "an arena is above the segment limit")
+            want(start >= free.get(lane, 0), "two arenas overlap")
+            free[lane] = start + a["size"]
+
+
+def check(file):
+    """Reports whether a file holds right plans alone, and prints why not."""
+    try:
         report = json.load(file)
-    for stage in [report, *report.get("stages", [])]:
-        if stage.get("plan"):
+        stages = [stage for stage in [report, *(report.get("stages") or [])] if stage.get("plan")]
+        want(stages, "the file has no plan")
+        for stage in stages:
             verify(stage)
+        return True
+    except (ValueError, KeyError, IndexError, TypeError, AttributeError) as error:
+        print(f"wrong: {type(error).__name__}: {error}")
+        return False
 
 
-main()
+files = [open(path) for path in sys.argv[1:]] or [sys.stdin]
+sys.exit(not all([check(file) for file in files]))

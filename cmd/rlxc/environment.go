@@ -41,6 +41,7 @@ var environment = append(optionVariables(), []variable{
 	{Name: "RLXC_PACKAGES", Does: "folder of the models that models/scripts/packages.py takes from public packages; the test of them " +
 		"runs only if it is set"},
 	{Name: "RLXC_PLANNER_INSTANCES", Does: "folder of the planner's instances; tests that need them run only if it is set"},
+	{Name: "RLXC_PYTHON", Does: "Python interpreter; the test that compares plan --check with verify_plan.py runs only if it is set"},
 	{Name: "RLXC_TEST_PREFIX", Does: "command before rlxc in tests of hostile clients and inputs; .ci/hostile sets a memory group"},
 	{Name: "RLXC_TOKENIZER_BENCH", Does: "folder of the benchmark that models/scripts/bench_tokenizers.py runs; the script sets it"},
 }...)
