@@ -133,6 +133,15 @@ func (t *Trace) Move(n *Node) {
 	}
 }
 
+// Place marks a value that is where others put it: its offset and strides depend on their types and on where they are.
+func (t *Trace) Place(v *Value, by ...*Value) {
+	for _, w := range by {
+		if w != nil {
+			t.moved[v] |= t.moved[w]
+		}
+	}
+}
+
 // in returns the symbols in the sizes of an op's fields, if there is one, and of types.
 func (t *Trace) in(op Op, types ...Type) (s Symbols) {
 	for name := range mentioned(op, types) {

@@ -31,7 +31,7 @@ func (x *box) alike(pl *backend.Planned, t *target.Target) {
 			continue // what is like it begins elsewhere
 		}
 		k := key{n.Op.Kind(), len(n.Inputs), n.where, n.over, n.step >= 0}
-		at := slices.IndexFunc(firsts[k], func(first *movingNode) bool { return x.same(n, first) && agree(pl, n, first) })
+		at := slices.IndexFunc(firsts[k], func(first *movingNode) bool { return x.same(n, first) && agree(pl, n, first, true) })
 		switch {
 		case at >= 0:
 			n.like = firsts[k][at]
@@ -88,36 +88,49 @@ func (x *box) same(n, m *movingNode) bool {
 	return true
 }
 
-// agree reports whether the operands of two nodes have the same types and layouts, if they are no constants. Those of views may begin
-// elsewhere.
-func agree(pl *backend.Planned, n, m *movingNode) bool {
+// agree reports whether the operands of two nodes have the same types, if they are no constants, and, if asked, the same layouts. Those of
+// views may begin elsewhere.
+func agree(pl *backend.Planned, n, m *movingNode, layouts bool) bool {
 	isView := n.Op.Kind().Has(ir.View)
 	for i, v := range n.Inputs {
 		w := m.Inputs[i]
 		if v == w || v.IsConst() {
 			continue
 		}
-		l, k := &pl.Layouts[v.ID], &pl.Layouts[w.ID]
-		if !v.Type.Equal(w.Type) || (l.Root == nil) != (k.Root == nil) || l.Offset != k.Offset && !isView ||
-			!slices.Equal(l.Strides, k.Strides) {
+		if !v.Type.Equal(w.Type) {
+			return false
+		}
+		if l, k := &pl.Layouts[v.ID], &pl.Layouts[w.ID]; layouts && ((l.Root == nil) != (k.Root == nil) ||
+			l.Offset != k.Offset && !isView || !slices.Equal(l.Strides, k.Strides)) {
 			return false
 		}
 	}
 	return true
 }
 
-// follow gives a node what the one like it has by now.
-func (n *movingNode) follow(pl *backend.Planned) {
-	m := n.like
-	if n.shares {
-		pl.Like[n.step] = m.step
+// followType gives a node the op and the types of the one like it.
+func (n *movingNode) followType() {
+	n.Op, n.flops = n.like.Op, n.like.flops
+	for i, v := range n.Outputs {
+		v.Type = n.like.Outputs[i].Type
 	}
-	n.Op, n.flops, n.scratch = m.Op, m.flops, m.scratch
+}
+
+// followLayout gives a node the layouts and the scratch memory of the one like it.
+func (n *movingNode) followLayout(pl *backend.Planned) {
+	m := n.like
+	if n.step >= 0 {
+		pl.Like[n.step] = -1
+		if n.shares {
+			pl.Like[n.step] = m.step
+		}
+	}
+	n.scratch = m.scratch
 	for i, v := range n.Outputs {
 		w := m.Outputs[i]
 		l := &pl.Layouts[v.ID]
 		root := l.Root
-		v.Type, *l = w.Type, pl.Layouts[w.ID]
+		*l = pl.Layouts[w.ID]
 		if l.Root = root; n.step < 0 && root != v {
 			l.Offset += pl.Layouts[n.Inputs[0].ID].Offset - pl.Layouts[m.Inputs[0].ID].Offset
 		}

@@ -60,6 +60,7 @@ type movingNode struct {
 	scratch []int64
 	like    *movingNode // nil for none
 	shares  bool        // the step of like
+	typed   bool        // like's types of now are its own
 }
 
 // A stack has offsets of buffers at any sizes. Where it was made, its arena had a ratio to the lower bound.
@@ -85,7 +86,7 @@ func newBox(b *Binding, trace *ir.Trace, source *ir.Graph, untiled []*ir.Node, m
 		x.inputs = append(x.inputs, trace.Moved(v))
 	}
 	moving := func(n *ir.Node) movingNode {
-		return movingNode{Node: n, source: trace.Source(n), on: trace.Moves(n), inOp: trace.InOp(n), where: t.Where(n), over: -1, step: -1,
+		return movingNode{Node: n, source: trace.Source(n), on: trace.Moves(n) | trace.Moved(n.Outputs[0]), inOp: trace.InOp(n), where: t.Where(n), over: -1, step: -1,
 			flops: nodeFlops(n)}
 	}
 	for _, n := range trace.Folded {
@@ -96,18 +97,30 @@ func newBox(b *Binding, trace *ir.Trace, source *ir.Graph, untiled []*ir.Node, m
 	for i, n := range pl.Steps {
 		at[n] = i
 	}
+	for _, n := range pl.Graph.Nodes { // a Concat comes after its parts
+		trace.Move(n)
+	}
 	for _, n := range pl.Graph.Nodes {
 		i, isStep := at[n]
+		over, into := -1, (*ir.Node)(nil)
 		if isStep {
 			early++
-		}
-		if trace.Moves(n) == 0 {
-			continue
+			over, into = within(pl, t, n), joins(pl, n)
 		}
 		trace.Move(n)
+		switch { // where result 0 is depends on more than its type
+		case over >= 0:
+			trace.Place(n.Outputs[0], n.Inputs[over])
+		case into != nil:
+			trace.Place(n.Outputs[0], append(into.Inputs, into.Outputs[0])...)
+		}
+		if trace.Moves(n)|trace.Moved(n.Outputs[0]) == 0 {
+			continue
+		}
 		m := moving(n)
+		m.over, m.into = over, into
 		if isStep {
-			m.step, m.early, m.over, m.into = i, early-1, within(pl, t, n), joins(pl, n)
+			m.step, m.early = i, early-1
 		}
 		x.nodes = append(x.nodes, m)
 		x.flops -= m.flops
@@ -153,30 +166,23 @@ func (p *Program) resize(x *box, sizes ir.Binding) (*Binding, error) {
 	if err := x.retype(b, sizes, changed); err != nil {
 		return nil, err
 	}
-	steps := make([]int, 0, len(pl.Steps))
+	if err := x.rebindAll(pl, sizes, changed); err != nil {
+		return nil, err
+	}
+	steps, err := x.layOut(pl, t, changed)
+	if err != nil {
+		return nil, err
+	}
 	b.flops = x.flops
 	for i := range x.nodes {
-		n := &x.nodes[i]
-		if n.on&changed != 0 {
-			if n.like != nil && agree(pl, n, n.like) {
-				n.follow(pl)
-			} else if err := x.renew(n, pl, t, sizes, changed); err != nil {
-				return nil, err
-			}
-			if n.step >= 0 {
-				if !x.refills(pl, t, n) {
-					return nil, errUnfit
-				}
-				steps = append(steps, n.step)
-			}
-		}
-		b.flops += n.flops
+		b.flops += x.nodes[i].flops
 	}
 	if slices.ContainsFunc(x.untiled, func(n *ir.Node) bool { return legalize.Accepts(n, pl.Layouts, t) }) {
 		return nil, errUnfit
 	}
 	for _, v := range pl.Graph.Outputs {
-		if x.trace.Moved(v)&changed != 0 && !pl.Layout(v).Contiguous() {
+		l := pl.Layout(v)
+		if !l.Contiguous() || x.memory.IsDeviceTensor(v) && (l.Offset != 0 || bytesOf(v) != bytesOf(l.Root)) {
 			return nil, errUnfit
 		}
 	}
@@ -184,7 +190,7 @@ func (p *Program) resize(x *box, sizes ir.Binding) (*Binding, error) {
 	if need := x.need.Peak(); !x.ordered(need) || !x.weighed(need) {
 		return nil, errUnfit
 	}
-	err := p.assignOffsets(b)
+	err = p.assignOffsets(b)
 	if err == nil {
 		err = p.prove(b)
 	}
@@ -203,11 +209,54 @@ func (p *Program) resize(x *box, sizes ir.Binding) (*Binding, error) {
 	return b, nil
 }
 
-// renew binds a node to other sizes and asks again what planning has decided about it.
-func (x *box) renew(n *movingNode, pl *backend.Planned, t *target.Target, sizes ir.Binding, changed ir.Symbols) error {
-	if err := x.rebind(n, sizes, changed); err != nil {
-		return err
+// rebindAll gives the results of all nodes their types of now. Layouts and buffers come after it, since they may depend on the type of a
+// node that comes later: the stride of a part of a Concat on the rows of the Concat's result.
+func (x *box) rebindAll(pl *backend.Planned, sizes ir.Binding, changed ir.Symbols) error {
+	for i := range x.nodes {
+		n := &x.nodes[i]
+		if n.on&changed == 0 {
+			continue
+		}
+		if n.typed = n.like != nil && agree(pl, n, n.like, false); n.typed {
+			n.followType()
+			continue
+		}
+		if err := x.rebind(n, sizes, changed); err != nil {
+			return err
+		}
+		n.flops = nodeFlops(n.Node)
 	}
+	return nil
+}
+
+// layOut gives the results of all nodes their layouts, then the buffers their sizes. It fails where planning would have decided otherwise
+// about a node. It returns the steps that changed.
+func (x *box) layOut(pl *backend.Planned, t *target.Target, changed ir.Symbols) (steps []int, err error) {
+	steps = make([]int, 0, len(pl.Steps))
+	for i := range x.nodes {
+		n := &x.nodes[i]
+		if n.on&changed == 0 {
+			continue
+		}
+		if n.typed && agree(pl, n, n.like, true) {
+			n.followLayout(pl)
+		} else if err := x.renew(n, pl, t); err != nil {
+			return nil, err
+		}
+		if n.step >= 0 {
+			steps = append(steps, n.step)
+		}
+	}
+	for i := range x.nodes {
+		if n := &x.nodes[i]; n.step >= 0 && n.on&changed != 0 && !x.refills(pl, t, n) {
+			return nil, errUnfit
+		}
+	}
+	return steps, nil
+}
+
+// renew lays the results of a node out and asks again what planning has decided about it.
+func (x *box) renew(n *movingNode, pl *backend.Planned, t *target.Target) error {
 	if n.where != t.Where(n.Node) || legalize.Again(n.Node, pl.Layouts, t) != nil {
 		return errUnfit
 	}
@@ -225,7 +274,6 @@ func (x *box) renew(n *movingNode, pl *backend.Planned, t *target.Target, sizes 
 	if n.step >= 0 {
 		n.scratch, pl.Like[n.step] = t.ScratchThere(n.where, n.Node), -1
 	}
-	n.flops = nodeFlops(n.Node)
 	return nil
 }
 

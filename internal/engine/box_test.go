@@ -112,7 +112,8 @@ func TestFollow(t *testing.T) {
 	}
 }
 
-// TestBoxes: runs at random sizes, poisoned and proved, return what the graph means, from few plans.
+// TestBoxes: runs at random sizes, poisoned, return what the graph means, from few plans. It also runs without the proof, since a plan
+// that the proof rejects is made again.
 func TestBoxes(t *testing.T) {
 	for _, c := range []struct {
 		name, program string
@@ -138,12 +139,20 @@ func TestBoxes(t *testing.T) {
 			const %3: f32[10,4] = data %4 = matmul(%0, %1) {act=relu} %5 = matmul(%0, %2)
 			%6 = tanh(%4) %7 = concat(%4, %0, %5) {axis=2} %8 = matmul(%7, %3)
 			%9 = matmul(%0, %1) {act=tanh} %10 = concat(%4, %9) {axis=1} return %8 as "a", %6 as "b", %10 as "c" }`, 5},
+		{"a result over a slice whose position moves", `(%0 "x": f32[1,m,8]) { const %1: f32[8,8] = data %2 = cumsum(%0) {axis=1}
+			%3 = slice(%2) {starts=[0,m-1,0], sizes=[1,1,8], steps=[1,1,1]} %4 = reshape(%3) {shape=[1,8]}
+			%5 = sin(%4) %6 = matmul(%5, %1, _, %4) %7 = sin(%6) return %7 as "a" }`, 5},
+		{"queries whose position moves", `(%0 "x": f32[n,m,4,8]) { %1 = tanh(%0)
+			%2 = slice(%1) {starts=[0,m-1,0,0], sizes=[n,1,4,8], steps=[1,1,1,1]} %3 = attention(%2, %0, %0) {scale=1}
+			%4 = sin(%3) return %4 as "a" }`, 8},
 		{"alike by chance", `(%0 "x": f32[n,m], %1 "y": f32[m,4], %2 "z": f32[n,n], %3 "u": f32[n,4]) {
 			%4 = matmul(%0, %1) %5 = matmul(%2, %3) %6 = tanh(%4) %7 = tanh(%5) return %6 as "a", %7 as "b" }`, 3},
 	} {
-		for _, level := range []options.Level{options.O0, options.O2} {
-			t.Run(c.name+"/"+string(level), func(t *testing.T) {
-				p, err := Compile(context.Background(), text(c.program), text(c.program).Graph, options.Compile{Level: level, Verify: true})
+		for i := range 4 {
+			level, verify := []options.Level{options.O0, options.O2}[i%2], i > 1
+			t.Run(fmt.Sprintf("%s/%s/verify=%v", c.name, level, verify), func(t *testing.T) {
+				p, err := Compile(context.Background(), text(c.program), text(c.program).Graph,
+					options.Compile{Level: level, Verify: verify})
 				require.NoError(t, err)
 				defer p.Close()
 				s, err := p.NewSession()
@@ -222,4 +231,26 @@ func TestBoxesHaveTheirOrders(t *testing.T) {
 		require.LessOrEqual(t, float64(s.ArenaBytes()), max(1.01*own, own+4096), "n=%d m=%d", n, m)
 	}
 	require.LessOrEqual(t, p.CacheStats().Planned, 4+40, "and 40 by Bind")
+}
+
+// TestSmallerViewOfADeviceTensor: an output that is a whole buffer at the sizes of the plan, and a part of it at others, does not make its
+// device tensor the buffer: the tensor has room for the output alone.
+func TestSmallerViewOfADeviceTensor(t *testing.T) {
+	src := text(`(%0 "x": f32[n], %1 "z": f32[k]) { %2: f32[n] = exp(%0)
+		%3: f32[k] = slice(%2) {starts=[0], sizes=[k], steps=[1]} %4: f32[k] = mul(%3, %1) return %3 as "a", %4 as "b" }`)
+	p, err := Compile(context.Background(), src, src.Graph, options.Compile{Level: options.O2})
+	require.NoError(t, err)
+	defer p.Close()
+	s, err := p.NewSession()
+	require.NoError(t, err)
+	defer s.Close()
+	kept, err := p.NewDeviceTensor(numbers(1, 4))
+	require.NoError(t, err)
+	defer kept.Close()
+	require.NoError(t, s.BindOutput("a", kept))
+	for _, n := range []int{4, 4000, 4} {
+		_, err := s.Run(context.Background(), map[string]*tensor.Tensor{"x": numbers(1, n), "z": numbers(2, 4)})
+		require.NoError(t, err)
+		require.Equal(t, n != 4, s.frames[p.main].parts[0].to[0] == nil, "%d of %d elements are in the arena", 4, n)
+	}
 }
