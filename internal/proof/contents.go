@@ -2,9 +2,9 @@ package proof
 
 import (
 	"cmp"
-	"math/bits"
 	"slices"
 
+	"github.com/rlxc/rlxc/internal/ranks"
 	"github.com/rlxc/rlxc/ir"
 )
 
@@ -17,7 +17,7 @@ type contents struct {
 	rank    map[*ir.Value]int // of a held value's region
 	owner   []*ir.Value       // by rank
 	taken   []Region          // by rank: the owner's region
-	ranks   ranks             // those with an owner
+	ranks   ranks.Set         // those with an owner
 }
 
 func newContents(c Claim, overlap func(p, q Region) bool) *contents {
@@ -37,7 +37,7 @@ func newContents(c Claim, overlap func(p, q Region) bool) *contents {
 	}
 	slices.SortFunc(k.starts, byAddress)
 	k.starts = slices.Compact(k.starts)
-	k.owner, k.taken, k.ranks = make([]*ir.Value, len(k.starts)), make([]Region, len(k.starts)), newRanks(len(k.starts))
+	k.owner, k.taken, k.ranks = make([]*ir.Value, len(k.starts)), make([]Region, len(k.starts)), ranks.Set{}.Reset(len(k.starts))
 	return k
 }
 
@@ -62,7 +62,7 @@ func (k *contents) hold(v *ir.Value, p Region) {
 	r, _ := slices.BinarySearchFunc(k.starts, p, byAddress)
 	k.owner[r], k.taken[r] = v, p
 	k.rank[v] = r
-	k.ranks.add(r)
+	k.ranks.Add(r)
 }
 
 // lose forgets what a write to p destroys.
@@ -74,58 +74,13 @@ func (k *contents) lose(p Region) {
 	if k.sorted {
 		r, _ = slices.BinarySearchFunc(k.starts, Region{Arena: p.Arena, Offset: p.end()}, byAddress)
 	}
-	for r = k.ranks.below(r); r >= 0; r = k.ranks.below(r) {
+	for r = k.ranks.Below(r); r >= 0; r = k.ranks.Below(r) {
 		if k.overlap(k.taken[r], p) {
 			delete(k.rank, k.owner[r])
 			k.owner[r] = nil
-			k.ranks.remove(r)
+			k.ranks.Remove(r)
 		} else if k.sorted {
 			return
 		}
 	}
-}
-
-// ranks is a set of small integers that finds the next below one: a word of bits for every 64 of them, over it a bit for
-// every word that is not empty, and so on.
-type ranks [][]uint64
-
-func newRanks(n int) (s ranks) {
-	for {
-		n = n/64 + 1
-		s = append(s, make([]uint64, n))
-		if n == 1 {
-			return s
-		}
-	}
-}
-
-func (s ranks) add(i int) {
-	for _, words := range s {
-		words[i/64] |= 1 << (i % 64)
-		i /= 64
-	}
-}
-
-func (s ranks) remove(i int) {
-	for _, words := range s {
-		if words[i/64] &^= 1 << (i % 64); words[i/64] != 0 {
-			return
-		}
-		i /= 64
-	}
-}
-
-// below is the largest member below i, or −1.
-func (s ranks) below(i int) int {
-	for up, words := range s {
-		if w := words[i/64] & (1<<(i%64) - 1); w != 0 {
-			i = i/64*64 + bits.Len64(w) - 1
-			for ; up > 0; up-- {
-				i = i*64 + bits.Len64(s[up-1][i]) - 1
-			}
-			return i
-		}
-		i /= 64
-	}
-	return -1
 }

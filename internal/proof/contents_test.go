@@ -51,20 +51,3 @@ func TestContentsAgreeWithTheirTwin(t *testing.T) {
 		}
 	})
 }
-
-func TestRanks(t *testing.T) {
-	const n = 64*64*2 + 5
-	s := newRanks(n)
-	require.Equal(t, -1, s.below(n))
-	for _, i := range []int{0, 63, 64, 4095, 4096, n - 1} {
-		s.add(i)
-	}
-	require.Equal(t, n-1, s.below(n))
-	require.Equal(t, 4096, s.below(n-1))
-	s.remove(4096)
-	s.remove(4095)
-	require.Equal(t, 64, s.below(n-1))
-	require.Equal(t, 63, s.below(64))
-	require.Equal(t, 0, s.below(63))
-	require.Equal(t, -1, s.below(0))
-}
