@@ -25,4 +25,7 @@ var (
 	ErrBusy = engine.ErrBusy
 	// ErrClosed: the model, program or session is closed.
 	ErrClosed = engine.ErrClosed
+	// ErrInternal: a fault of rlxc. Planning failed, or the check that precedes the first run at new sizes rejected a plan made for these
+	// sizes alone. The error then names the node.
+	ErrInternal = engine.ErrInternal
 )

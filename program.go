@@ -142,12 +142,15 @@ type CacheStats struct {
 	Limit   int64 `json:"limit"`   // upper bound of Bytes; the plan used last is always kept
 	Planned int   `json:"planned"` // how often a plan was made
 	Evicted int   `json:"evicted"` // how often a plan was dropped to keep within Limit
+	// Rejected is how often the check before the first run at new sizes found a plan unsafe. Such a plan never runs: another is made. A
+	// number above 0 is a fault of rlxc.
+	Rejected int `json:"rejected"`
 }
 
 // CacheStats returns the state of the plan cache, which all sessions of the program share.
 func (p *Program) CacheStats() CacheStats {
 	s := p.engine.CacheStats()
-	return CacheStats{s.Plans, s.Bytes, s.Limit, s.Planned, s.Evicted}
+	return CacheStats{s.Plans, s.Bytes, s.Limit, s.Planned, s.Evicted, s.Rejected}
 }
 
 // Inputs describes the inputs of a run, in the model's order.

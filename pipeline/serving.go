@@ -63,6 +63,7 @@ type State struct {
 	Held          int64         // bytes of the sessions' arenas, as of their last runs
 	Planned       int64         // bytes that they may come to with what was planned so far
 	Plans         int64         // bytes of the plans
+	Rejected      int           // plans that rlxc made and found unsafe, so that they never ran; above 0 is a fault of rlxc
 	Weights       int64         // bytes of all devices' weights; 0 before the first batch
 }
 
@@ -85,7 +86,9 @@ func (m *Model) State() State {
 		state.Held += bytes
 	}
 	for _, p := range e.programs {
-		state.Plans += p.CacheStats().Bytes
+		stats := p.CacheStats()
+		state.Plans += stats.Bytes
+		state.Rejected += stats.Rejected
 		state.Weights += e.weights
 	}
 	return state

@@ -75,17 +75,22 @@ func (m *metrics) request(route string, status int, took time.Duration) {
 	m.durations.WithLabelValues(route).Observe(took.Seconds())
 }
 
-// A gauge is a number of a model that is asked for when it is reported.
-type gauge struct {
+// A reading is a number of a model that is asked for when it is reported.
+type reading struct {
 	desc  *prometheus.Desc
+	kind  prometheus.ValueType
 	value func(e *entry, s pipeline.State) float64
 }
 
-func newGauge(name, help string, value func(e *entry, s pipeline.State) float64) gauge {
-	return gauge{prometheus.NewDesc("rlxc_"+name, help, []string{"model"}, nil), value}
+func newReading(kind prometheus.ValueType, name, help string, value func(e *entry, s pipeline.State) float64) reading {
+	return reading{prometheus.NewDesc("rlxc_"+name, help, []string{"model"}, nil), kind, value}
 }
 
-var gauges = []gauge{
+func newGauge(name, help string, value func(e *entry, s pipeline.State) float64) reading {
+	return newReading(prometheus.GaugeValue, name, help, value)
+}
+
+var readings = []reading{
 	newGauge("queue_tokens", "Tokens that wait.", func(_ *entry, s pipeline.State) float64 { return float64(s.WaitingTokens) }),
 	newGauge("queue_requests", "Requests that have texts waiting.",
 		func(_ *entry, s pipeline.State) float64 { return float64(s.WaitingCalls) }),
@@ -103,9 +108,11 @@ var gauges = []gauge{
 		func(_ *entry, s pipeline.State) float64 { return float64(s.Weights) }),
 	newGauge("memory_limit_bytes", "Bytes that the arenas may take; 0 for what the machine allows.",
 		func(e *entry, _ pipeline.State) float64 { return float64(e.Options.MemoryLimit) }),
+	newReading(prometheus.CounterValue, "plans_rejected_total", "Plans that were found unsafe and did not run. Above 0 is a fault of rlxc.",
+		func(_ *entry, s pipeline.State) float64 { return float64(s.Rejected) }),
 }
 
-// watch reports the gauges of a server's models.
+// watch reports the readings of a server's models.
 func (m *metrics) watch(s *Server) {
 	held := prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "rlxc_memory_requests_bytes",
 		Help: "Bytes that requests hold, from their bodies to their answers."}, func() float64 {
@@ -119,8 +126,8 @@ type watcher struct{ server *Server }
 
 // Describe implements prometheus.Collector.
 func (w *watcher) Describe(out chan<- *prometheus.Desc) {
-	for _, g := range gauges {
-		out <- g.desc
+	for _, r := range readings {
+		out <- r.desc
 	}
 }
 
@@ -128,9 +135,9 @@ func (w *watcher) Describe(out chan<- *prometheus.Desc) {
 func (w *watcher) Collect(out chan<- prometheus.Metric) {
 	for _, e := range w.server.models {
 		state, ok := e.state()
-		for _, g := range gauges {
+		for _, r := range readings {
 			if ok {
-				out <- prometheus.MustNewConstMetric(g.desc, prometheus.GaugeValue, g.value(e, state), e.Name)
+				out <- prometheus.MustNewConstMetric(r.desc, r.kind, r.value(e, state), e.Name)
 			}
 		}
 	}
@@ -145,6 +152,8 @@ func (e *entry) state() (s pipeline.State, ok bool) {
 	}
 	if m := e.now.text; m != nil {
 		s = m.State()
+	} else {
+		s.Rejected = e.now.tensors.program.CacheStats().Rejected
 	}
 	held := e.now.tensors.memory()
 	s.Held += held

@@ -10,6 +10,7 @@ import (
 	"unsafe"
 
 	"github.com/rlxc/rlxc/internal/backend"
+	"github.com/rlxc/rlxc/internal/check"
 	"github.com/rlxc/rlxc/internal/legalize"
 	"github.com/rlxc/rlxc/internal/options"
 	"github.com/rlxc/rlxc/internal/proof"
@@ -33,10 +34,12 @@ type Binding struct {
 	outside ports       // of which some are outside of the arena
 	grown   []int       // by output: the input whose memory it has, with more after it, if they are one device tensor; −1 for none
 	program backend.Program
-	arena   int64     // bytes of the plan
-	flops   int64     // of a run's products
-	host    int64     // bytes that the hungriest step on the host takes beside the arena
-	results []ir.Type // of the graph
+	checked *check.Checked            // by which the bindings that keep its steps are checked
+	made    []map[*ir.Value]ir.Layout // by step: the layouts for which its code was made; only with Verify
+	arena   int64                     // bytes of the plan
+	flops   int64                     // of a run's products
+	host    int64                     // bytes that the hungriest step on the host takes beside the arena
+	results []ir.Type                 // of the graph
 	// box has this binding and others; nil if there are no others.
 	box      *box
 	sizes    []int            // in the order of the stage's symbols, of a box's binding
@@ -201,7 +204,7 @@ func (p *Program) plan(g *ir.Graph, sizes ir.Binding, at ports, moves []string) 
 	if trace != nil {
 		newBox(b, trace, g, untiled, memory, order, t)
 	}
-	if err := p.prove(b); err != nil {
+	if err := p.check(b, nil, nil, b.symbolic(g, trace)); err != nil {
 		return nil, err
 	}
 	if b.program, err = p.device.Load(b.Planned); err != nil {
@@ -335,15 +338,13 @@ func constantBuffer(v *ir.Value, id, steps int) planner.Buffer {
 	return b
 }
 
-// prove checks a plan if the options ask for it, and the stack that it is of for all sizes.
+// prove proves a plan, and the stack that it is of for all sizes.
 func (p *Program) prove(b *Binding) error {
-	if !p.opts.Verify {
-		return nil
-	}
 	if err := planner.Check(b.Planned.Problem, b.Planned.Plan); err != nil {
 		return fmt.Errorf("the plan is wrong: %w", err)
 	}
 	c := claim(b.Planned, p.target(), b.intact)
+	c.Made = func(step int, v *ir.Value) ir.Layout { return b.made[step][v] }
 	if err := proof.Verify(c); err != nil {
 		return fmt.Errorf("the plan is not safe: %w", err)
 	}

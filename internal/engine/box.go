@@ -192,7 +192,7 @@ func (p *Program) resize(x *box, sizes ir.Binding) (*Binding, error) {
 	}
 	err = p.assignOffsets(b)
 	if err == nil {
-		err = p.prove(b)
+		err = p.check(b, old, steps, nil)
 	}
 	if err == nil {
 		b.program, err = old.program.Refit(steps)

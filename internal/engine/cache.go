@@ -22,8 +22,8 @@ type cache struct {
 
 // CacheStats say what a program's cache of bindings holds and what it did.
 type CacheStats struct {
-	Plans, Planned, Evicted int
-	Bytes, Limit            int64
+	Plans, Planned, Evicted, Rejected int
+	Bytes, Limit                      int64
 }
 
 // A cacheKey is a stage, the numbers of its symbols, in their order, and which of its inputs and outputs are device tensors. A box of a
@@ -142,6 +142,13 @@ func (c *cache) plannedAgain() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.stats.Planned++
+}
+
+// rejected counts a plan that the check did not accept.
+func (c *cache) rejected() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.stats.Rejected++
 }
 
 // has reports whether an entry is there, and counts that as a use.

@@ -30,6 +30,8 @@ var (
 	ErrBusy = errors.New("session in use")
 	// ErrClosed: the model, program or session is closed.
 	ErrClosed = errors.New("closed")
+	// ErrInternal: a fault of rlxc, which some model or size brings to light.
+	ErrInternal = errors.New("internal error")
 )
 
 // ErrNoContext is what calls without a context return.
@@ -49,7 +51,7 @@ func Guard(err *error, before bool) {
 		return
 	}
 	if *err = files.FaultError(r); *err == nil {
-		*err = fmt.Errorf("internal error: %v", r)
+		*err = WithKind(ErrInternal, fmt.Errorf("internal error: %v", r))
 	}
 }
 

@@ -33,6 +33,9 @@ type Claim struct {
 	Align int64
 	// Layout is where the kernels find the elements of a value.
 	Layout func(v *ir.Value) ir.Layout
+	// Made is the layout for which the code of a step was made, of a value that the step reads or writes: a step may have been made for an
+	// earlier binding of the graph. nil: all code was made for Layout.
+	Made func(step int, v *ir.Value) ir.Layout
 	// Region returns the memory of a value that is not a view; false for one that was not planned.
 	Region func(v *ir.Value) (Region, bool)
 	// Scratch returns the regions of a step's scratch memory.
@@ -52,7 +55,7 @@ type Claim struct {
 
 // Verify runs the claim in the abstract. The error names the step and both values when something is read that is not there
 // any more or not there yet, when a result is over an operand that its kernel still reads, when a view shows other elements
-// than it means, or when a region is outside its arena or misaligned.
+// than it means, when a step was made for other layouts, or when a region is outside its arena or misaligned.
 func Verify(c Claim) error {
 	s := &state{Claim: c, layouts: newLayouts(c), overlap: Region.overlaps, joins: map[*ir.Value]*join{}}
 	if c.Below != nil {
@@ -72,6 +75,9 @@ func Verify(c Claim) error {
 	}
 	for i, n := range c.Steps {
 		if err := s.layouts.show(slices.Concat(n.Inputs, n.Outputs)); err != nil {
+			return err
+		}
+		if err := s.asMade(i, n); err != nil {
 			return err
 		}
 		if err := s.step(i, n); err != nil {
@@ -101,6 +107,25 @@ type state struct {
 	held    *contents // roots that are intact, and where
 	joins   map[*ir.Value]*join
 	late    []lateRead
+}
+
+// asMade demands that the code of a step was made for the layouts that its operands and results have.
+func (c *Claim) asMade(i int, n *ir.Node) error {
+	if c.Made == nil {
+		return nil
+	}
+	for _, v := range slices.Concat(n.Inputs, n.Outputs) {
+		if v == nil {
+			continue
+		}
+		was, is, shape := c.Made(i, v), c.Layout(v), v.Type.Sizes()
+		if was.Root != is.Root || was.Offset != is.Offset || !was.Shape.Equal(shape) || !slices.Equal(was.Strides, is.Strides) {
+			return fmt.Errorf("step %s was made for %s at element %d of %s with shape %v and strides %v, and it is at element %d of %s "+
+				"with shape %v and strides %v", n.Label(), name(v), was.Offset, name(was.Root), was.Shape, was.Strides, is.Offset,
+				name(is.Root), shape, is.Strides)
+		}
+	}
+	return nil
 }
 
 // A join is the result of a Concat, some operands of which are written where it wants them. Its memory is held for it from the first

@@ -211,6 +211,9 @@ func (r *replay) hash(v *ir.Value, l ir.Layout, root []byte) uint64 {
 
 func (r *replay) step(i int, n *ir.Node) error {
 	by := "step " + n.Label()
+	if err := r.asMade(i, n); err != nil {
+		return err
+	}
 	if err := r.spoilTargets(i, n, by); err != nil {
 		return err
 	}

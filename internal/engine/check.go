@@ -1,0 +1,70 @@
+package engine
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/rlxc/rlxc/internal/check"
+	"github.com/rlxc/rlxc/ir"
+	"github.com/rlxc/rlxc/liveness"
+)
+
+// check accepts or rejects a binding before its program is made. The steps in made are new, and the others are those of the binding from.
+// If from is nil, all steps are new, and of is the symbolic graph, or nil if no other binding will come from this one.
+func (p *Program) check(b, from *Binding, made []int, of *check.Symbolic) (err error) {
+	pl := b.Planned
+	plan := &check.Plan{Graph: pl.Graph, Sizes: b.Dims, Steps: pl.Steps, Layouts: pl.Layouts, Buffers: pl.Buffers, Scratch: pl.Scratch,
+		Like: pl.Like, Problem: pl.Problem, Memory: pl.Plan, Held: b.intact, Grown: b.grown, Target: p.target(),
+		NoLateReads: p.opts.Liveness == liveness.Off}
+	if from != nil {
+		b.checked, err = from.checked.Next(plan, made)
+	} else {
+		b.checked, err = check.First(plan, of)
+	}
+	if err != nil {
+		p.cache.rejected()
+		return WithKind(ErrInternal, fmt.Errorf("internal error: the plan at %s is not safe: %w", describe(b.Dims), err))
+	}
+	if !p.opts.Verify {
+		return nil
+	}
+	b.madeFrom(from, made)
+	return p.prove(b)
+}
+
+// madeFrom notes the layouts from which the steps of a binding are made.
+func (b *Binding) madeFrom(from *Binding, made []int) {
+	pl := b.Planned
+	if from != nil {
+		b.made = slices.Clone(from.made)
+	} else {
+		b.made = make([]map[*ir.Value]ir.Layout, len(pl.Steps))
+	}
+	for i, n := range pl.Steps {
+		if from != nil && !slices.Contains(made, i) {
+			continue
+		}
+		b.made[i] = map[*ir.Value]ir.Layout{}
+		for _, v := range slices.Concat(n.Inputs, n.Outputs) {
+			if v != nil {
+				b.made[i][v] = pl.Layout(v)
+			}
+		}
+	}
+}
+
+// symbolic is the symbolic graph of a binding whose nodes come from others. The growing axis of inputs is in front, as in the binding.
+func (b *Binding) symbolic(g *ir.Graph, trace *ir.Trace) *check.Symbolic {
+	if trace == nil {
+		return nil
+	}
+	s := &check.Symbolic{Source: trace.Source}
+	for i, v := range g.Inputs {
+		t := v.Type
+		if axis := b.outside.at(i).axis; axis >= 0 {
+			t.Shape = permuted(t.Shape, front(axis, len(t.Shape)))
+		}
+		s.Inputs = append(s.Inputs, t)
+	}
+	return s
+}
