@@ -75,15 +75,8 @@ func (s *scanner) structs(to []reflect.Value, path string) (strange []func() err
 			strange[i] = err
 		}
 	}
-	seen := map[string]bool{}
-	return strange, s.object(func(key string) error {
-		if len(key) > longName {
-			key = key[:longName] + "…"
-		}
-		if seen[key] {
-			return invalid(path+key, "it is given twice")
-		}
-		seen[key] = true
+	return strange, s.object(path, func(key string) error {
+		key = shorten(key).(string)
 		c, err := s.peek()
 		if err != nil {
 			return err
@@ -590,9 +583,9 @@ func (d *document) decode(s *scanner, field string) error {
 		return s.other(d, field)
 	}
 	there := false
-	err = s.object(func(key string) error { // its other fields are the caller's own
+	err = s.object(field+".", func(key string) error { // its other fields are the caller's own
 		if key != "text" {
-			return s.skip()
+			return s.skip(field + ".")
 		}
 		if c, err := s.peek(); err != nil || c != '"' {
 			return cmp.Or(err, s.other(d, field))
@@ -610,10 +603,11 @@ func (d *document) decode(s *scanner, field string) error {
 // ignored is a field that other servers take and that changes nothing here.
 type ignored struct{}
 
-func (ignored) wanted() string                     { return "anything" }
-func (ignored) begins() string                     { return anyJSON }
-func (ignored) schema() schema                     { return schema{} }
-func (*ignored) decode(s *scanner, _ string) error { return s.skip() }
+func (ignored) wanted() string { return "anything" }
+func (ignored) begins() string { return anyJSON }
+func (ignored) schema() schema { return schema{} }
+
+func (*ignored) decode(s *scanner, field string) error { return s.skip(field + ".") }
 
 // anyJSON is what JSON begins with.
 const anyJSON = `"{[-0123456789tfn`
@@ -625,11 +619,11 @@ func (raw) wanted() string { return "a list" }
 func (raw) begins() string { return anyJSON }
 func (raw) schema() schema { return schema{} }
 
-func (r *raw) decode(s *scanner, _ string) error {
+func (r *raw) decode(s *scanner, field string) error {
 	if null, err := s.null(); null || err != nil {
 		return err
 	}
-	text, err := s.written(s.skip)
+	text, err := s.written(func() error { return s.skip(field + ".") })
 	if err == nil {
 		*r, err = extend(s.share, raw{}, text...)
 	}

@@ -349,8 +349,8 @@ func (x *input) contents(c *oippb.InferTensorContents) (out *tensor.Tensor, err 
 }
 
 // admit lets a call in, as routes let requests in: by its key, if it needs one, a slot, and the time and memory that a request has. Its
-// body is counted as it comes, twice, for it is stored and read. So a message must not be compressed: grpc has compressors that packages
-// elsewhere in the program register, and what they unpack is counted by nobody. done gives all back.
+// body is counted as it comes, twice, for it is stored and read. A compressed message is refused, because grpc would unpack it without
+// counting: packages elsewhere in the program register compressors. done gives all back.
 func (s *Server) admit(r *http.Request, open bool) (admitted *http.Request, done func(), err error) {
 	pool := s.pool
 	if open {

@@ -166,21 +166,21 @@ func (e *entry) state() (s pipeline.State, ok bool) {
 func (m *metrics) handler() http.HandlerFunc {
 	h := promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{DisableCompression: true})
 	return func(w http.ResponseWriter, r *http.Request) {
-		k := &keptAnswer{ResponseWriter: w, status: http.StatusOK}
-		h.ServeHTTP(k, r)
-		writeBytes(w, k.status, w.Header().Get("Content-Type"), k.body.Bytes())
+		b := &bufferedAnswer{ResponseWriter: w, status: http.StatusOK}
+		h.ServeHTTP(b, r)
+		writeBytes(w, b.status, w.Header().Get("Content-Type"), b.body.Bytes())
 	}
 }
 
-// A keptAnswer is not sent.
-type keptAnswer struct {
+// A bufferedAnswer is not sent.
+type bufferedAnswer struct {
 	http.ResponseWriter
 	status int
 	body   bytes.Buffer
 }
 
 // WriteHeader implements http.ResponseWriter.
-func (k *keptAnswer) WriteHeader(status int) { k.status = status }
+func (b *bufferedAnswer) WriteHeader(status int) { b.status = status }
 
 // Write implements http.ResponseWriter.
-func (k *keptAnswer) Write(b []byte) (int, error) { return k.body.Write(b) }
+func (b *bufferedAnswer) Write(text []byte) (int, error) { return b.body.Write(text) }

@@ -175,11 +175,12 @@ func TestVectorsOfNaNAreErrors(t *testing.T) {
 	s, _ := start(t, Options{}, brokenModel(t, "minilm"))
 	const long = `"a cat sits on the mat and looks at the dog"`
 	for path, bodies := range map[string][]string{
-		"/v1/embeddings":  {`{"input": [%s]}`, `{"input": [%s], "encoding_format": "base64"}`, `{"input": [%s], "dimensions": 3}`},
-		"/embeddings":     {`{"input": [%s]}`},
-		"/embed":          {`{"inputs": %s}`, `{"inputs": [%s], "normalize": false}`},
-		"/embed_all":      {`{"inputs": %s}`},
-		"/similarity":     {`{"inputs": {"source_sentence": "a", "sentences": [%s]}}`, `{"inputs": {"source_sentence": %s, "sentences": ["a"]}}`},
+		"/v1/embeddings": {`{"input": [%s]}`, `{"input": [%s], "encoding_format": "base64"}`, `{"input": [%s], "dimensions": 3}`},
+		"/embeddings":    {`{"input": [%s]}`},
+		"/embed":         {`{"inputs": %s}`, `{"inputs": [%s], "normalize": false}`},
+		"/embed_all":     {`{"inputs": %s}`},
+		"/similarity": {`{"inputs": {"source_sentence": "a", "sentences": [%s]}}`,
+			`{"inputs": {"source_sentence": %s, "sentences": ["a"]}}`},
 		"/v1/embed":       {`{"texts": [%s]}`},
 		"/v2/embed":       {`{"texts": [%s], "embedding_types": ["binary"]}`, `{"texts": [%s], "embedding_types": ["base64", "ubinary"]}`},
 		"/api/embed":      {`{"model": "minilm", "input": %s}`},

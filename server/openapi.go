@@ -169,7 +169,8 @@ func (s *Server) description() schema {
 
 // failures are the statuses that a route may answer with besides 200.
 var failures = []int{http.StatusBadRequest, http.StatusUnauthorized, http.StatusNotFound, http.StatusRequestEntityTooLarge,
-	http.StatusUnsupportedMediaType, http.StatusUnprocessableEntity, http.StatusTooManyRequests, http.StatusInternalServerError, http.StatusServiceUnavailable,
+	http.StatusUnsupportedMediaType, http.StatusUnprocessableEntity, http.StatusTooManyRequests, http.StatusInternalServerError,
+	http.StatusServiceUnavailable,
 	http.StatusGatewayTimeout}
 
 func (r *route) operation(d *describer) schema {

@@ -8,10 +8,12 @@ import (
 	"net/http"
 	"reflect"
 	"runtime"
+	"slices"
 	"strconv"
 	"sync"
 	"unicode/utf8"
 
+	"github.com/rlxc/rlxc/internal/jsontext"
 	"github.com/rlxc/rlxc/internal/memory"
 )
 
@@ -28,6 +30,7 @@ type scanner struct {
 	text    []byte // what is recorded
 	from    int    // of buffer; none without
 	depth   int
+	names   []string // of the fields so far of the objects that are open
 	inLane  bool
 }
 
@@ -69,7 +72,7 @@ func (s *scanner) fill() error {
 		return err
 	}
 	s.read += int64(s.end)
-	s.at, s.end = 0, 0
+	s.at, s.end, s.from = 0, 0, min(s.from, 0)
 	s.leave()
 	for range 100 {
 		n, err := s.in.Read(s.buffer[:])
@@ -160,27 +163,51 @@ func (s *scanner) finish() error {
 // list calls each before each element of a list.
 func (s *scanner) list(each func(i int) error) error { return s.elements('[', ']', each) }
 
-// object calls each before each value of an object.
-func (s *scanner) object(each func(key string) error) error {
-	var key string
-	return s.fields(func() (err error) { key, err = s.string(); return err }, func() error { return each(key) })
-}
+// fewNames is how many fields of an object are compared with each other; more are looked up.
+const fewNames = 16
 
-// fields passes an object, whose names and values are passed by others.
-func (s *scanner) fields(name, value func() error) error {
+// perName is what a name takes where it is looked up.
+const perName = 64
+
+// object calls each before each value of an object. A field that is given twice is an error: readers differ in which of the two they take.
+// path is the name of the object in errors, with a dot after it, or empty.
+func (s *scanner) object(path string, each func(key string) error) error {
+	outer := len(s.names)
+	defer func() { s.names = s.names[:outer] }()
+	var known map[string]bool
 	return s.elements('{', '}', func(int) error {
 		if c, err := s.peek(); err != nil {
 			return err
 		} else if c != '"' {
 			return s.notJSON("%q instead of a field's name", c)
 		}
-		if err := name(); err != nil {
+		key, err := s.string()
+		if err != nil {
 			return err
+		}
+		names := s.names[outer:]
+		if known[key] || len(names) <= fewNames && slices.Contains(names, key) {
+			return invalid(path+shorten(key).(string), "it is given twice")
+		}
+		if s.names, err = extend(s.share, s.names, key); err != nil {
+			return err
+		}
+		if len(names) >= fewNames {
+			if known == nil {
+				known = map[string]bool{}
+				for _, name := range names {
+					known[name] = true
+				}
+			}
+			if err := s.share.Take(perName); err != nil {
+				return err
+			}
+			known[key] = true
 		}
 		if err := s.expect(':'); err != nil {
 			return err
 		}
-		return value()
+		return each(key)
 	})
 }
 
@@ -231,15 +258,25 @@ func extend[T any](share *memory.Share, list []T, more ...T) ([]T, error) {
 	return append(list, more...), nil
 }
 
-// written calls pass, and returns what it passed as it is written. It is valid until the next call.
+// written calls pass, and returns what it passed as it is written. It is valid until the next call, but for a call within pass, whose text
+// is a part of it.
 func (s *scanner) written(pass func() error) ([]byte, error) {
-	s.text, s.from = s.text[:0], s.at
-	err := pass()
+	within := s.from != none
+	if !within {
+		s.text, s.from = s.text[:0], s.at
+	}
+	err := s.record()
+	begin := len(s.text)
+	if err == nil {
+		err = pass()
+	}
 	if err == nil {
 		err = s.record()
 	}
-	s.from = none
-	return s.text, err
+	if !within {
+		s.from = none
+	}
+	return s.text[begin:], err
 }
 
 // none is where nothing is recorded.
@@ -247,9 +284,9 @@ const none = -1
 
 // record keeps what was passed of the buffer.
 func (s *scanner) record() (err error) {
-	if s.from >= 0 {
+	if s.from != none {
 		s.text, err = extend(s.share, s.text, s.buffer[s.from:s.at]...)
-		s.from = 0
+		s.from = s.at
 	}
 	return err
 }
@@ -260,50 +297,40 @@ func (s *scanner) string() (text string, err error) {
 	if err != nil {
 		return "", err
 	}
-	if !utf8.Valid(written) {
-		return "", failf(http.StatusBadRequest, "", "the body is not UTF-8")
-	}
 	if err := s.share.Take(int64(len(written))); err != nil {
 		return "", err
 	}
 	if bytes.IndexByte(written, '\\') < 0 {
 		return string(written[1 : len(written)-1]), nil
 	}
-	if err := json.Unmarshal(written, &text); err != nil {
-		return "", s.notJSON("a string has an invalid escape")
-	}
-	return text, nil
+	return text, json.Unmarshal(written, &text) // quoted has checked it
 }
 
 // quoted passes a string.
 func (s *scanner) quoted() error {
 	s.at++
-	for {
+	for text, end := (jsontext.String{}), false; !end; {
 		c, err := s.must()
 		if err != nil {
 			return err
 		}
-		for c != '"' && c != '\\' && c >= ' ' {
-			if s.at++; s.at == s.end {
-				break
+		if text.Plain() {
+			for c != '"' && c != '\\' && ' ' <= c && c < utf8.RuneSelf {
+				if s.at++; s.at == s.end {
+					break
+				}
+				c = s.buffer[s.at]
 			}
-			c = s.buffer[s.at]
-		}
-		switch {
-		case s.at == s.end:
-		case c == '"':
-			s.at++
-			return nil
-		case c == '\\':
-			s.at++
-			if _, err := s.must(); err != nil {
-				return err
+			if s.at == s.end {
+				continue
 			}
-			s.at++
-		default:
-			return s.notJSON("a string has the byte %#x", c)
 		}
+		if end, err = text.Next(c); err != nil {
+			return s.notJSON("%v", err)
+		}
+		s.at++
 	}
+	return nil
 }
 
 // word passes true, false or null, and reports whether it is there.
@@ -329,35 +356,40 @@ func (s *scanner) null() (bool, error) {
 	return true, s.word("null")
 }
 
-// digits passes what may be a number.
+// digits passes a number.
 func (s *scanner) digits() error {
+	number := jsontext.Number{}
 	for n := 0; ; n++ {
 		if s.at == s.end {
 			if err := s.fill(); err == io.EOF { //nolint:errorlint // as fill returns it
-				return nil
+				break
 			} else if err != nil {
 				return err
 			}
 		}
 		c := s.buffer[s.at]
-		if number := '0' <= c && c <= '9' || c == '-' || c == '+' || c == '.' || c|0x20 == 'e'; !number {
+		if numeric := '0' <= c && c <= '9' || c == '-' || c == '+' || c == '.' || c|0x20 == 'e'; !numeric {
 			if n == 0 {
 				return s.notJSON("%q instead of a value", c)
 			}
-			return nil
+			break
+		}
+		if !number.Next(c) {
+			return s.notJSON("%q in a number", c)
 		}
 		if s.at++; n == longNumber {
 			return s.notJSON("a number of more than %d characters", longNumber)
 		}
 	}
+	if !number.Whole() {
+		return s.notJSON("a number without its end")
+	}
+	return nil
 }
 
 // number reads the text of a number.
 func (s *scanner) number() (string, error) {
 	text, err := s.written(s.digits)
-	if err == nil && !json.Valid(text) {
-		err = s.notJSON("%q is not a number", text)
-	}
 	return string(text), err
 }
 
@@ -383,8 +415,8 @@ func (s *scanner) appendWhole(list []int64, field string) ([]int64, error) {
 	return extend(s.share, list, n)
 }
 
-// skip passes any value.
-func (s *scanner) skip() error {
+// skip passes any value, which must be JSON. path is that of object.
+func (s *scanner) skip(path string) error {
 	c, err := s.peek()
 	if err != nil {
 		return err
@@ -393,9 +425,9 @@ func (s *scanner) skip() error {
 	case '"':
 		return s.quoted()
 	case '[':
-		return s.list(func(int) error { return s.skip() })
+		return s.list(func(int) error { return s.skip(path) })
 	case '{':
-		return s.fields(s.quoted, s.skip)
+		return s.object(path, func(string) error { return s.skip(path) })
 	case 't':
 		return s.word("true")
 	case 'f':

@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/rlxc/rlxc/internal/jsontext"
 )
 
 // jsonTensor is the form of a tensor in JSON: {"dtype": "f32", "shape": [2, 2], "data": [[1, 2], [3, 4]]}. Numbers that JSON
@@ -315,7 +317,11 @@ func (l *jsonLists) scalar() (any, error) {
 		return json.Number(rest[:n]), nil
 	default:
 		var v any
-		if err := json.Unmarshal(rest[:n], &v); err != nil {
+		err := jsontext.Check(rest[:n])
+		if err == nil {
+			err = json.Unmarshal(rest[:n], &v)
+		}
+		if err != nil {
 			return nil, fmt.Errorf("not a tensor in JSON: byte %d: %w", at, err)
 		}
 		return v, nil

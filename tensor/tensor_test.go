@@ -285,3 +285,14 @@ func TestExact(t *testing.T) {
 	_, err = FromSlice([]int8{1}).Exact(F32)
 	require.Error(t, err)
 }
+
+// TestJSONStringsAreUnchanged: strings that Go would change are errors.
+func TestJSONStringsAreUnchanged(t *testing.T) {
+	x, err := ParseJSON([]byte(`["é", "\ud834\udd1e"]`), String)
+	require.NoError(t, err)
+	require.Equal(t, []string{"é", "𝄞"}, x.Strings())
+	for _, text := range []string{`["\ud834"]`, "[\"\xff\"]", `{"data": ["\udd1e"], "shape": [1]}`} {
+		_, err := ParseJSON([]byte(text), String)
+		require.ErrorContains(t, err, "a string", text)
+	}
+}

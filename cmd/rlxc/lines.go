@@ -13,6 +13,8 @@ import (
 	"strings"
 
 	"github.com/parquet-go/parquet-go"
+
+	"github.com/rlxc/rlxc/internal/jsontext"
 )
 
 // maxLine bounds a line of input, and a text.
@@ -89,19 +91,48 @@ func (o *objects) fields() (names []string, known bool, err error) {
 		return nil, false, errors.Join(err, r.err)
 	}
 	o.first = &r
-	d := json.NewDecoder(strings.NewReader(r.values[0].(string)))
-	if t, err := d.Token(); err != nil || t != json.Delim('{') {
-		return nil, false, nil // next says so
-	}
-	for d.More() {
-		var value json.RawMessage
-		name, err := d.Token()
-		if err != nil || d.Decode(&value) != nil {
-			break
-		}
-		names = append(names, name.(string))
+	names, _, err = objectFields(r.values[0].(string))
+	if err != nil {
+		return nil, false, nil // next returns it
 	}
 	return names, false, nil
+}
+
+// objectFields reads a line: the names of the fields, in order, and their values. It fails for a string that Go would change
+// (jsontext.Check), and for a name that is there twice.
+func objectFields(line string) (names []string, values map[string]json.RawMessage, err error) {
+	if err := jsontext.Check([]byte(line)); err != nil {
+		return nil, nil, err
+	}
+	values = map[string]json.RawMessage{}
+	d := json.NewDecoder(strings.NewReader(line))
+	if begin, err := d.Token(); err != nil {
+		return nil, nil, err
+	} else if begin != json.Delim('{') {
+		return nil, nil, fmt.Errorf("it begins with %v", begin)
+	}
+	for d.More() {
+		token, err := d.Token()
+		if err != nil {
+			return nil, nil, err
+		}
+		name := token.(string) // as in any object
+		if _, twice := values[name]; twice {
+			return nil, nil, fmt.Errorf("field %q is given twice", name)
+		}
+		var value json.RawMessage
+		if err := d.Decode(&value); err != nil {
+			return nil, nil, err
+		}
+		names, values[name] = append(names, name), value
+	}
+	if _, err := d.Token(); err != nil {
+		return nil, nil, err
+	}
+	if _, err := d.Token(); err != io.EOF {
+		return nil, nil, errors.New("there is more after it")
+	}
+	return names, values, nil
 }
 
 func (o *objects) next(names []string) (r record, err error) {
@@ -110,8 +141,11 @@ func (o *objects) next(names []string) (r record, err error) {
 	} else if r, err = o.lines.next(nil); err != nil || r.err != nil {
 		return r, err
 	}
-	var object map[string]json.RawMessage
-	if err := json.Unmarshal([]byte(r.values[0].(string)), &object); err != nil {
+	_, object, err := objectFields(r.values[0].(string))
+	if err == io.EOF {
+		err = errors.New("unexpected end of it")
+	}
+	if err != nil {
 		r.err = fmt.Errorf("not a JSON object: %w", err)
 		return r, nil
 	}

@@ -45,3 +45,41 @@ func FuzzLines(f *testing.F) {
 		}
 	})
 }
+
+// TestLinesOfJSONAreOneRule: a line of JSON whose text a reader would change, or that has a field twice, is an error of that line, and the
+// lines after it are read.
+func TestLinesOfJSONAreOneRule(t *testing.T) {
+	for line, says := range map[string]string{
+		`{"text": "\ud834\udd1e"}`:          "",
+		`{"text": "\ud834"}`:                "half of a surrogate pair",
+		`{"text": "a", "id": "\udd1e"}`:     "half of a surrogate pair",
+		"{\"text\": \"\xff\"}":              "not UTF-8",
+		`{"text": "a", "text": "b"}`:        `field "text" is given twice`,
+		`{"text": "a", "id": 1, "id": 2}`:   `field "id" is given twice`,
+		`{"text": "a", "\u0074ext": "b"}`:   `field "text" is given twice`,
+		`{"text": "a", "id": 1-2}`:          "invalid character",
+		`{"text": "a"} {}`:                  "there is more after it",
+		`["text"]`:                          "it begins with [",
+		`{"text": "a"`:                      "not a JSON object: unexpected end",
+		`{"id": {"a": {}}, "text": "a"}   `: "",
+	} {
+		file := filepath.Join(t.TempDir(), "a.jsonl")
+		require.NoError(t, os.WriteFile(file, []byte("{\"text\": \"before\"}\n"+line+"\n{\"text\": \"after\"}\n"), 0o600))
+		in, err := openTexts(textFlags{input: file}, nil)
+		require.NoError(t, err)
+		r, err := in.next()
+		require.NoError(t, err)
+		require.NoError(t, r.err)
+		r, err = in.next()
+		require.NoError(t, err)
+		if says == "" {
+			require.NoError(t, r.err, line)
+		} else {
+			require.ErrorContains(t, r.err, says, line)
+		}
+		r, err = in.next()
+		require.NoError(t, err)
+		require.NoError(t, r.err, line)
+		require.NoError(t, in.close())
+	}
+}

@@ -24,13 +24,14 @@ const module = "github.com/rlxc/rlxc"
 // imports is who may import whom inside the module: data flows one way. The paths are relative to the module; a folder
 // also speaks for the folders beneath it that have no separate line. "*" allows everything.
 var imports = map[string][]string{
-	"tensor":            {"internal/files"},
+	"tensor":            {"internal/files", "internal/jsontext"},
 	"internal/files":    {},
+	"internal/jsontext": {},
 	"planner":           {"internal/page"},
 	"tokenizer":         {},
 	"hub":               {},
 	"pipeline":          {"", "ir", "internal/files", "hub", "internal/memory", "tokenizer", "tensor"},
-	"server":            {"", "internal/memory", "internal/oippb", "internal/page", "pipeline", "tokenizer", "tensor"},
+	"server":            {"", "internal/jsontext", "internal/memory", "internal/oippb", "internal/page", "pipeline", "tokenizer", "tensor"},
 	"arena":             {"internal/files", "tensor", "planner"},
 	"onnx":              {"internal/files", "tensor", "onnx/onnxpb"},
 	"onnx/onnxpb":       {},
