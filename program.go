@@ -2,6 +2,7 @@ package rlxc
 
 import (
 	"context"
+	"fmt"
 
 	_ "github.com/rlxc/rlxc/backend/cpu" // the backend that every program has
 	"github.com/rlxc/rlxc/internal/engine"
@@ -178,6 +179,27 @@ func (p *Program) Save(path string, others ...*Program) error {
 		programs[i] = o.engine
 	}
 	return p.engine.Save(path, programs...)
+}
+
+// Files returns the paths of the files that the program reads weights from: the model's file and its external data, or a compiled file. A
+// model that was not opened from files of the operating system has none.
+func (p *Program) Files() []string {
+	var paths []string
+	for _, s := range p.engine.Files() {
+		paths = append(paths, s.Path)
+	}
+	return paths
+}
+
+// CheckFiles fails with an error that names the first of Files that was written to or truncated since it was opened. Results of a program
+// whose files changed are those of no model. A file that was deleted, or that another file was renamed to, stays as it was for the program.
+func (p *Program) CheckFiles() error {
+	for _, s := range p.engine.Files() {
+		if s.Changed() {
+			return fmt.Errorf("the file %s was changed while in use: to replace it, rename another file to its name", s.Path)
+		}
+	}
+	return nil
 }
 
 // Close releases the program. Its sessions stay valid. It fails with ErrClosed if the program is closed.

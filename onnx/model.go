@@ -194,6 +194,14 @@ func (m *Model) EvictPart(part []byte) bool {
 	return slices.ContainsFunc(m.files, func(f *files.Mapping) bool { return f.Evict(part) })
 }
 
+// Stamps returns the states of the model's files when they were opened: its own, and those of external data.
+func (m *Model) Stamps() (all []files.Stamp) {
+	for _, f := range m.files {
+		all = append(all, f.Stamps()...)
+	}
+	return all
+}
+
 // Close ends one use; the last one unmaps the files. It fails with an error of unmapping.
 func (m *Model) Close() error {
 	if m.users.Add(-1) != 0 {

@@ -1,12 +1,17 @@
 package server
 
 import (
+	"bytes"
 	"context"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -16,6 +21,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/rlxc/rlxc/onnx"
+	"github.com/rlxc/rlxc/onnx/onnxpb"
 	"github.com/rlxc/rlxc/pipeline"
 )
 
@@ -26,10 +33,43 @@ func copied(t *testing.T, name string) (dir, file string) {
 	return dir, filepath.Join(dir, "onnx", "model.onnx")
 }
 
-// A model's file that is cut or written to while it is served fails requests for this model, says nothing of where it is, and ends
-// nothing else. Opened again, the model is as before. One that is deleted, or that another is renamed to, continues.
+// externalise moves the weights of a model's file into the file weights.bin beside it, whose path it returns.
+func externalise(t *testing.T, file string) string {
+	m, err := onnx.Open(file)
+	require.NoError(t, err)
+	weights := filepath.Join(filepath.Dir(file), "weights.bin")
+	var data []byte
+	for _, w := range m.Proto.Graph.Initializer {
+		if len(w.RawData) < 64 {
+			continue
+		}
+		w.ExternalData = []*onnxpb.StringStringEntryProto{{Key: "location", Value: filepath.Base(weights)},
+			{Key: "offset", Value: strconv.Itoa(len(data))}, {Key: "length", Value: strconv.Itoa(len(w.RawData))}}
+		w.DataLocation = onnxpb.TensorProto_EXTERNAL
+		data, w.RawData = append(data, w.RawData...), nil
+	}
+	require.NoError(t, os.WriteFile(weights, data, 0o666))
+	require.NoError(t, onnx.Save(file, m.Proto))
+	require.NoError(t, m.Close())
+	return weights
+}
+
+// TestFileChanged: a file of a model that is cut or written to while the model is served fails requests for this model, and ends nothing
+// else. The error does not name the file. Opened again, the model is as before. A file that is deleted, or that another is renamed to,
+// continues. The file is the model's own, or external data of any name.
 func TestFileChanged(t *testing.T) {
-	dir, file := copied(t, "minilm")
+	for _, external := range []bool{false, true} {
+		t.Run(fmt.Sprintf("external=%v", external), func(t *testing.T) {
+			dir, file := copied(t, "minilm")
+			if external {
+				file = externalise(t, file)
+			}
+			fileChanged(t, dir, file)
+		})
+	}
+}
+
+func fileChanged(t *testing.T, dir, file string) {
 	good, err := os.ReadFile(file)
 	require.NoError(t, err)
 	s, h := start(t, Options{}, Model{Name: "m", Path: dir}, served("rerank")[0])
@@ -38,39 +78,47 @@ func TestFileChanged(t *testing.T) {
 		"datatype": "INT64", "data": [1, 1]}, {"name": "token_type_ids", "shape": [1, 2], "datatype": "INT64", "data": [0, 0]}]}`
 	var before, after [][]float32
 	ask(t, "POST", h.URL+"/embed", `{"inputs": "a cat"}`, &before)
-	garbage := []byte(strings.Repeat("x", len(good)))
+	garbage := bytes.Repeat([]byte{0, 0, 0x80, 0x3c}, len(good)/4+1)[:len(good)] // float32s of 1/64
 	for name, spoil := range map[string]func(){
 		"cut":     func() { require.NoError(t, os.Truncate(file, 0)) },
 		"written": func() { require.NoError(t, os.WriteFile(file, garbage, 0o666)) },
 		"in part": func() { require.NoError(t, os.WriteFile(file, garbage[:len(good)/2], 0o666)) },
+		"with its old time": func() {
+			info, err := os.Stat(file)
+			require.NoError(t, err)
+			require.NoError(t, os.WriteFile(file, garbage, 0o666))
+			require.NoError(t, os.Chtimes(file, time.Time{}, info.ModTime()))
+		},
 	} {
+		if name == "with its old time" && runtime.GOOS == "windows" { // which has no time of other changes
+			continue
+		}
 		t.Run(name, func(t *testing.T) {
 			time.Sleep(10 * time.Millisecond) // file systems report times by their clock's ticks
 			spoil()
-			for path, body := range map[string]string{"/models/m/embed": `{"inputs": "a dog"}`,
-				"/models/m/embed_all": `{"inputs": "a dog"}`,
-				"/v1/embeddings":      `{"model": "m", "input": ["a", "b"]}`, "/v2/models/m/infer": tensors} {
-				status, text := ask(t, "POST", h.URL+path, body, nil)
-				require.Equal(t, 503, status, "%s: %s", path, text)
-				require.NotContains(t, text, dir)
+			require.Error(t, s.models[0].current().intact())
+			if filepath.Ext(file) == ".bin" && (name == "written" || name == "with its old time") { // what is written are weights as well
+				for range 2 {
+					status, text := ask(t, "GET", h.URL+"/ready", "", nil) // the first request may open the files
+					require.Contains(t, []int{200, 503}, status, text)
+				}
+				ask(t, "POST", h.URL+"/embed", `{"inputs": "a cat"}`, &after)
+				require.NotEqual(t, before, after)
+			} else {
+				unusable(t, s, h.URL, dir, tensors)
 			}
-			status, text := ask(t, "POST", h.URL+"/rerank", `{"query": "a", "texts": ["b"]}`, nil)
-			require.Equal(t, 200, status, text)
-			for _, path := range []string{"/ready", "/v2/health/ready"} {
-				status, text = ask(t, "GET", h.URL+path, "", nil)
-				require.Equal(t, 503, status, text)
-			}
-			require.Error(t, s.Reload(t.Context()))
+			time.Sleep(10 * time.Millisecond)
 			require.NoError(t, os.WriteFile(file, good, 0o666))
 			ask(t, "GET", h.URL+"/ready", "", nil) // which opens it without a signal
-			status, text = ask(t, "GET", h.URL+"/ready", "", nil)
+			status, text := ask(t, "GET", h.URL+"/ready", "", nil)
 			require.Equal(t, 200, status, text)
 			ask(t, "POST", h.URL+"/embed", `{"inputs": "a cat"}`, &after)
 			require.Equal(t, before, after)
 		})
 	}
-	other, err := os.ReadFile(filepath.Join(testdata, "prompts", "onnx", "model.onnx"))
+	other, err := os.ReadFile(file)
 	require.NoError(t, err)
+	slices.Reverse(other)
 	require.NoError(t, os.WriteFile(file+".new", other, 0o666))
 	require.NoError(t, os.Rename(file+".new", file))
 	ask(t, "POST", h.URL+"/embed", `{"inputs": "a cat"}`, &after)
@@ -78,6 +126,23 @@ func TestFileChanged(t *testing.T) {
 	require.NoError(t, os.Remove(file))
 	ask(t, "POST", h.URL+"/embed", `{"inputs": "a cat"}`, &after)
 	require.Equal(t, before, after)
+}
+
+// unusable holds that all routes of model "m", and those that report the state of the server, answer with 503, and other models work.
+func unusable(t *testing.T, s *Server, url, dir, tensors string) {
+	for path, body := range map[string]string{"/models/m/embed": `{"inputs": "a dog"}`, "/models/m/embed_all": `{"inputs": "a dog"}`,
+		"/v1/embeddings": `{"model": "m", "input": ["a", "b"]}`, "/v2/models/m/infer": tensors} {
+		status, text := ask(t, "POST", url+path, body, nil)
+		require.Equal(t, 503, status, "%s: %s", path, text)
+		require.NotContains(t, text, dir)
+	}
+	status, text := ask(t, "POST", url+"/rerank", `{"query": "a", "texts": ["b"]}`, nil)
+	require.Equal(t, 200, status, text)
+	for _, path := range []string{"/ready", "/v2/health/ready"} {
+		status, text = ask(t, "GET", url+path, "", nil)
+		require.Equal(t, 503, status, text)
+	}
+	require.Error(t, s.Reload(t.Context()))
 }
 
 // What reads a model's file where it has been cut fails, and no other process or request with it: under load, while requests run.

@@ -283,7 +283,7 @@ func (s *Server) with(ctx context.Context, model, version string, do func(m *ope
 	defer done()
 	err = do(m)
 	if changed := m.intact(); changed != nil {
-		return errors.Join(err, changed)
+		return errors.Join(changed, err) // which may follow from it
 	}
 	return err
 }

@@ -1,56 +1,43 @@
 package server
 
 import (
-	"errors"
 	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
+
+	"github.com/rlxc/rlxc/internal/files"
 )
 
-// A stamp is what a file was when its model was opened.
-type stamp struct {
-	path string
-	info os.FileInfo
+// intact is an error if files that the model has open were written to or truncated: weights are read from there, so what was computed
+// meanwhile may be of no model. Files that others have been renamed to, or that are gone, are as they were to who has them open.
+func (m *opened) intact() error {
+	if err := m.tensors.program.CheckFiles(); err != nil {
+		return &failure{status: http.StatusServiceUnavailable,
+			text: "the model's files were changed while in use: the model must be reopened", cause: err}
+	}
+	return nil
 }
 
-// stampsOf are those of a model's file and of its external data, whose names begin with the file's.
-func stampsOf(model string) []stamp {
-	var list []stamp
-	dir, name := filepath.Split(model)
-	files, _ := os.ReadDir(filepath.Clean(dir)) // a folder that cannot be listed has no stamps
-	for _, f := range files {
-		path := filepath.Join(dir, f.Name())
-		if info, err := os.Stat(path); err == nil && strings.HasPrefix(f.Name(), name) {
-			list = append(list, stamp{path, info})
+// stampsOf are the states of the files at paths, but for those that are gone.
+func stampsOf(paths []string) (list []files.Stamp) {
+	for _, path := range paths {
+		if s, err := files.StampOf(path); err == nil {
+			list = append(list, s)
 		}
 	}
 	return list
 }
 
-var errChanged = errors.New("replace a model's file by renaming another to its name, and send SIGHUP")
-
-// same reports whether files are as they were.
-func same(a, b []stamp) bool {
-	return slices.EqualFunc(a, b, func(x, y stamp) bool { return x.path == y.path && os.SameFile(x.info, y.info) && !x.changed(y.info) })
-}
-
-// changed reports whether a file was written to where it is.
-func (s stamp) changed(now os.FileInfo) bool {
-	return now.Size() != s.info.Size() || !now.ModTime().Equal(s.info.ModTime())
-}
-
-// intact is an error if the model's files were written to where they are: weights are read from there, so what was computed meanwhile
-// may be of no model. Files that others have been renamed to, or that are gone, are as they were to who has them open.
-func (m *opened) intact() error {
-	for _, s := range m.stamps {
-		now, err := os.Stat(s.path)
-		if err == nil && os.SameFile(s.info, now) && s.changed(now) {
-			return &failure{status: http.StatusServiceUnavailable,
-				text:  "the model's files were changed while in use: the model must be reopened",
-				cause: errChanged}
+// openable are the states of the files that the model has open and of all files in their folders: the files that opening it again may read.
+func (m *opened) openable() []files.Stamp {
+	paths := m.tensors.program.Files()
+	for _, path := range paths {
+		entries, _ := os.ReadDir(filepath.Dir(path)) // a folder that cannot be listed has no files
+		for _, e := range entries {
+			paths = append(paths, filepath.Join(filepath.Dir(path), e.Name()))
 		}
 	}
-	return nil
+	slices.Sort(paths)
+	return stampsOf(slices.Compact(paths))
 }

@@ -6,10 +6,12 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 
 	"github.com/rlxc/rlxc"
+	"github.com/rlxc/rlxc/internal/files"
 	"github.com/rlxc/rlxc/pipeline"
 )
 
@@ -27,17 +29,16 @@ type entry struct {
 	now *opened
 
 	mending sync.Mutex
-	tried   []stamp // what the files were when they were last opened to mend the model
+	tried   []files.Stamp // of openable, when the files were last opened to mend the model
 }
 
 // An opened model counts who uses it.
 type opened struct {
 	text    *pipeline.Model // nil for a model that takes tensors alone
 	tensors *tensors
-	file    *rlxc.Model // of a model that takes tensors alone
-	model   string      // its file
-	stamps  []stamp     // of the files
-	before  *opened     // the one that it replaced, whose memory it gets
+	file    *rlxc.Model   // of a model that takes tensors alone
+	stamps  []files.Stamp // of its files, once they were opened
+	before  *opened       // the one that it replaced, whose memory it gets
 
 	users   int  // entry.mu guards it
 	retired bool // likewise
@@ -65,7 +66,6 @@ func (s *Server) load(ctx context.Context, e *entry) (*opened, error) {
 		}
 		m.text = text
 		m.tensors = newTensors(text.Program())
-		m.model = text.Description.Model
 		if text.Task == pipeline.Embedding {
 			if _, err := text.Embed(ctx, nil, pipeline.EmbedOptions{}); err != nil { // no texts: this looks at the files alone
 				s.options.Log.Warn("requests for vectors will fail", "model", e.Name, "error", err)
@@ -85,7 +85,6 @@ func (s *Server) load(ctx context.Context, e *entry) (*opened, error) {
 			return nil, errors.Join(err, m.file.Close())
 		}
 		m.tensors = newTensors(program)
-		m.model = d.Model
 	default:
 		return nil, err
 	}
@@ -96,7 +95,7 @@ func (s *Server) load(ctx context.Context, e *entry) (*opened, error) {
 	if st.PackedFor != "" {
 		s.options.Log.Warn("the file's weights were packed again", "model", e.Name, "packed for", st.PackedFor, "weights", st.Packed)
 	}
-	m.stamps = stampsOf(m.model)
+	m.stamps = stampsOf(m.tensors.program.Files())
 	return m, nil
 }
 
@@ -197,12 +196,12 @@ func (e *entry) mend(ctx context.Context, s *Server) (whole bool) {
 		return false
 	}
 	defer e.mending.Unlock()
-	files := stampsOf(m.model)
-	if m = broken(); m == nil || same(files, e.tried) || !s.reloading.TryLock() {
+	now := m.openable()
+	if m = broken(); m == nil || slices.EqualFunc(now, e.tried, files.Stamp.Equal) || !s.reloading.TryLock() {
 		return m == nil
 	}
 	defer s.reloading.Unlock()
-	e.tried = files
+	e.tried = now
 	next, err := s.load(ctx, e)
 	if err == nil {
 		err = e.replace(next)

@@ -101,10 +101,10 @@ func (m *opened) ollamaModel(name string) ollamaModel {
 	a := ollamaModel{Name: name + latestTag, Model: name + latestTag}
 	digest := sha256.New()
 	for _, s := range m.stamps {
-		when := s.info.ModTime().UTC().Format(time.RFC3339)
+		when := s.Info.ModTime().UTC().Format(time.RFC3339)
 		a.Modified = max(a.Modified, when)
-		a.Size += s.info.Size()
-		fmt.Fprintln(digest, s.info.Name(), s.info.Size(), when)
+		a.Size += s.Info.Size()
+		fmt.Fprintln(digest, s.Info.Name(), s.Info.Size(), when)
 	}
 	a.Digest = fmt.Sprintf("%x", digest.Sum(nil))
 	a.Details = ollamaDetails{Format: "onnx", Families: []string{}}

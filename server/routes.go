@@ -217,7 +217,7 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, routes []route, 
 	}
 	answer, err := to.do(c, q)
 	if changed := c.intact(); changed != nil {
-		err = errors.Join(err, changed)
+		err = errors.Join(changed, err) // which may follow from it
 	}
 	if err != nil {
 		return err

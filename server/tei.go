@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"errors"
 	"runtime"
 	"strconv"
 
@@ -97,11 +98,12 @@ func (c *call) parts(texts []string, do func(texts []string) error) error {
 			n++
 		}
 		before := share.Bytes()
-		if err := do(texts[:n]); err != nil {
-			return err
-		}
+		err := do(texts[:n])
 		share.Give(share.Bytes() - before)
-		if err := c.intact(); err != nil {
+		if changed := c.intact(); changed != nil { // from which an error of do may follow
+			return errors.Join(changed, err)
+		}
+		if err != nil {
 			return err
 		}
 		texts = texts[n:]

@@ -11,6 +11,7 @@ import (
 	"github.com/rlxc/rlxc/arena"
 	_ "github.com/rlxc/rlxc/backend/cpu"
 	"github.com/rlxc/rlxc/internal/artifact"
+	"github.com/rlxc/rlxc/internal/files"
 	"github.com/rlxc/rlxc/internal/options"
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/tensor"
@@ -24,6 +25,7 @@ func (s text) Graph() (*ir.Graph, error)  { return ir.Parse(`graph "text" ` + st
 func (text) Compiled() *artifact.Info     { return nil }
 func (text) Evict()                       {}
 func (text) EvictPart([]byte) (part bool) { return false }
+func (text) Stamps() []files.Stamp        { return nil }
 func (text) Retain()                      {}
 func (text) Close() error                 { return nil }
 

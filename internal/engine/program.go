@@ -38,6 +38,8 @@ type Source interface {
 	// they are in the file.
 	Evict()
 	EvictPart(part []byte) bool
+	// Stamps are the states of the files when they were opened.
+	Stamps() []files.Stamp
 	// Retain adds a user, Close takes one away; the last one closes the file.
 	Retain()
 	Close() error
@@ -329,6 +331,9 @@ func (p *Program) use() error {
 	p.users++
 	return nil
 }
+
+// Files are the states of the program's files when they were opened.
+func (p *Program) Files() []files.Stamp { return p.file.Stamps() }
 
 // leave ends one use; the last one releases everything. When the program alone is left, it does not run, and the rows that runs have
 // looked up leave memory.

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/rlxc/rlxc/internal/artifact"
+	"github.com/rlxc/rlxc/internal/files"
 	"github.com/rlxc/rlxc/internal/options"
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/tensor"
@@ -83,6 +84,7 @@ func (graphFile) Name() string             { return "graph" }
 func (graphFile) Compiled() *artifact.Info { return nil }
 func (graphFile) Evict()                   {}
 func (graphFile) EvictPart([]byte) bool    { return false }
+func (graphFile) Stamps() []files.Stamp    { return nil }
 func (graphFile) Retain()                  {}
 func (graphFile) Close() error             { return nil }
 

@@ -14,6 +14,7 @@ import (
 // must not be touched after that. If the file is truncated before, what is cut off faults: see FaultError.
 type Mapping struct {
 	data  []byte
+	stamp *Stamp             // of the file before it was mapped; nil for bytes that are of no file
 	unmap func([]byte) error // nil when the bytes are ordinary memory
 	users atomic.Int32
 }
@@ -31,21 +32,21 @@ func Map(f *os.File) (*Mapping, error) {
 	if info.Size() > math.MaxInt {
 		return nil, fmt.Errorf("%s: %d bytes are more than this machine can address", f.Name(), info.Size())
 	}
-	size := int(info.Size())
+	m, stamp, size := InMemory(nil), newStamp(f.Name(), info), int(info.Size())
+	m.stamp = &stamp
 	if size == 0 { // no system maps nothing
-		return InMemory(nil), nil
+		return m, nil
 	}
-	if data, err := mapFile(f, size); err == nil {
-		m := InMemory(data)
+	if m.data, err = mapFile(f, size); err == nil {
 		m.unmap = Unmap
 		return m, nil
 	}
 	// Some file systems cannot map.
-	data := make([]byte, size) // which begins at a page where it is large
-	if _, err := f.ReadAt(data, 0); err != nil {
+	m.data = make([]byte, size) // which begins at a page where it is large
+	if _, err := f.ReadAt(m.data, 0); err != nil {
 		return nil, fmt.Errorf("%s: %w", f.Name(), err)
 	}
-	return InMemory(data), nil
+	return m, nil
 }
 
 // FaultError is the error that a recovered panic stands for where it came from reading a mapping whose file has been
@@ -67,6 +68,14 @@ func InMemory(data []byte) *Mapping {
 
 // Bytes are the contents of the file, valid until the last Close.
 func (m *Mapping) Bytes() []byte { return m.data }
+
+// Stamps returns the state of the file before it was mapped, or nothing for bytes that are of no file.
+func (m *Mapping) Stamps() []Stamp {
+	if m.stamp == nil {
+		return nil
+	}
+	return []Stamp{*m.stamp}
+}
 
 // Evict advises the system that the pages around a part of the mapping are not needed for now, so that they do not count as
 // resident memory; they come back from the file when they are touched. It reports whether the part is in the mapping, and

@@ -31,7 +31,7 @@ var imports = map[string][]string{
 	"tokenizer":         {},
 	"hub":               {},
 	"pipeline":          {"", "ir", "internal/files", "hub", "internal/memory", "tokenizer", "tensor"},
-	"server":            {"", "internal/jsontext", "internal/memory", "internal/oippb", "internal/page", "pipeline", "tokenizer", "tensor"},
+	"server":            {"", "internal/files", "internal/jsontext", "internal/memory", "internal/oippb", "internal/page", "pipeline", "tokenizer", "tensor"},
 	"arena":             {"internal/files", "tensor", "planner"},
 	"onnx":              {"internal/files", "tensor", "onnx/onnxpb"},
 	"onnx/onnxpb":       {},

@@ -12,6 +12,7 @@ import (
 	_ "github.com/rlxc/rlxc/backend/cpu"
 	"github.com/rlxc/rlxc/internal/artifact"
 	"github.com/rlxc/rlxc/internal/engine"
+	"github.com/rlxc/rlxc/internal/files"
 	"github.com/rlxc/rlxc/internal/options"
 	"github.com/rlxc/rlxc/internal/rewrite"
 	"github.com/rlxc/rlxc/ir"
@@ -26,6 +27,7 @@ func (p program) Graph() (*ir.Graph, error) { return ir.Parse(p.text) }
 func (program) Compiled() *artifact.Info    { return nil }
 func (program) Evict()                      {}
 func (program) EvictPart([]byte) bool       { return false }
+func (program) Stamps() []files.Stamp       { return nil }
 func (program) Retain()                     {}
 func (program) Close() error                { return nil }
 
