@@ -6,8 +6,8 @@ import (
 	"github.com/rlxc/rlxc/internal/engine"
 )
 
-// A Session runs a program in separate memory. Only one goroutine at a time may use a session. Any number of sessions may share a
-// program.
+// A Session runs a program in separate memory. Only one goroutine at a time may use a session: methods fail with ErrBusy while another
+// goroutine is in one, but for MemoryBytes, which any goroutine may call. Any number of sessions may share a program.
 type Session struct{ engine *engine.Session }
 
 // NewSession returns a session. The first run allocates its memory. It fails with ErrClosed.
@@ -45,7 +45,8 @@ func (s *Session) RunPacked(ctx context.Context, b PackedBatch) (Tensors, error)
 	return s.engine.RunPacked(ctx, b.Starts, b.Inputs)
 }
 
-// MemoryBytes returns the size of the arenas that the session holds, in bytes.
+// MemoryBytes returns the size of the arenas that the session held at the end of its last run, in bytes. It is 0 before the first run and
+// after Close.
 func (s *Session) MemoryBytes() int64 { return s.engine.MemoryBytes() }
 
 // Close releases the session and the tensors that Run returned. It fails with ErrBusy during a run, and with ErrClosed if the

@@ -391,34 +391,6 @@ func TestMemoryIsGivenBack(t *testing.T) {
 	require.Equal(t, small, size(1, 32))
 }
 
-// gate is a context that is asked, once a step, whether to continue: it lets the test in meanwhile.
-type gate struct {
-	context.Context
-	meanwhile func()
-}
-
-func (g gate) Err() error {
-	g.meanwhile()
-	return nil
-}
-
-// TestSharedSession runs and closes a session that runs: that is an error, and the run continues.
-func TestSharedSession(t *testing.T) {
-	s := session(t, CompileOptions{Threads: 1})
-	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel()
-	in, asked := encoderInputs(2, 8), 0
-	_, err := s.Run(gate{ctx, func() {
-		asked++
-		_, err := s.Run(context.Background(), in)
-		require.ErrorIs(t, err, ErrBusy)
-		require.EqualError(t, err, "another goroutine uses the session: make one for each")
-		require.ErrorIs(t, s.Close(), ErrBusy)
-	}}, in)
-	require.NoError(t, err)
-	require.Positive(t, asked)
-}
-
 func TestUnknownOptions(t *testing.T) {
 	for want, o := range map[string]CompileOptions{
 		`invalid level "9": want 0, 1 or 2`:                                  {Level: "9"},

@@ -15,7 +15,8 @@ import (
 // A DecoderCache is the state of a decoder: the device tensors of a session that hold keys, values and recurrent states between runs.
 type DecoderCache struct {
 	s       *Session
-	tensors []*DeviceTensor
+	ports   []cachePort
+	tensors []*DeviceTensor // of the ports
 	growing []*DeviceTensor // those of them that get longer with each step
 	held    []int           // positions of those at the beginning
 }
@@ -65,13 +66,13 @@ func (s *Session) BindCache(sequences, capacity int) (_ *DecoderCache, err error
 	for _, v := range ports {
 		shape, err := v.empty(sequences, capacity)
 		if err == nil {
-			err = c.bind(v, tensor.New(v.Type.DType, shape...), capacity)
+			err = c.add(v, tensor.New(v.Type.DType, shape...), capacity)
 		}
 		if err != nil {
 			return nil, errors.Join(err, c.Close())
 		}
 	}
-	return c, nil
+	return c.bind()
 }
 
 // HoldCache binds the inputs of a run that the program makes longer, with the content that they have in the run, and takes them out of it.
@@ -83,12 +84,12 @@ func (s *Session) HoldCache(in, out map[string]*tensor.Tensor) (*DecoderCache, e
 		if v.axis < 0 || past == nil || present == nil {
 			continue
 		}
-		if err := c.bind(v, past, present.Shape()[v.axis]); err != nil {
+		if err := c.add(v, past, present.Shape()[v.axis]); err != nil {
 			return nil, errors.Join(err, c.Close())
 		}
 		delete(in, v.Name)
 	}
-	return c, nil
+	return c.bind()
 }
 
 // empty is the shape of an input before the first step.
@@ -113,8 +114,8 @@ func (v *cachePort) empty(sequences, capacity int) (tensor.Shape, error) {
 	return shape, nil
 }
 
-// bind binds an input and its output to a device tensor with a content.
-func (c *DecoderCache) bind(v cachePort, t *tensor.Tensor, capacity int) (err error) {
+// add makes the device tensor of an input and its output, with a content.
+func (c *DecoderCache) add(v cachePort, t *tensor.Tensor, capacity int) (err error) {
 	var k *DeviceTensor
 	if v.axis < 0 {
 		k, err = c.s.p.NewDeviceTensor(t)
@@ -124,10 +125,26 @@ func (c *DecoderCache) bind(v cachePort, t *tensor.Tensor, capacity int) (err er
 	if err != nil {
 		return err
 	}
+	c.ports = append(c.ports, v)
 	if c.tensors = append(c.tensors, k); v.axis >= 0 && !v.shared {
 		c.growing, c.held = append(c.growing, k), append(c.held, t.Shape()[v.axis])
 	}
-	return errors.Join(c.s.BindInput(v.Name, k), c.s.BindOutput(v.output, k))
+	return nil
+}
+
+// bind binds all inputs and outputs of the cache, or none, after which the cache is closed: no run finds some of them bound.
+func (c *DecoderCache) bind() (*DecoderCache, error) {
+	s := c.s
+	err := s.alone(func() {
+		for i, v := range c.ports {
+			s.bindIO(&s.io.from[slices.Index(s.p.graph.Inputs, v.Value)], c.tensors[i])
+			s.bindIO(&s.io.to[slices.Index(s.p.graph.OutputNames, v.output)], c.tensors[i])
+		}
+	})
+	if err != nil {
+		return nil, errors.Join(err, c.Close())
+	}
+	return c, nil
 }
 
 // Len is the number of inputs that the cache stands for.
@@ -135,27 +152,28 @@ func (c *DecoderCache) Len() int { return len(c.tensors) }
 
 // Truncate leaves the first positions of what grows.
 func (c *DecoderCache) Truncate(positions int) error {
-	var errs []error
-	for _, k := range c.growing {
-		errs = append(errs, k.Truncate(positions))
-	}
-	return errors.Join(errs...)
+	return c.each(c.growing, func(_ int, k *DeviceTensor) error { return k.Truncate(positions) })
 }
 
 // Rewind takes back what runs have appended.
 func (c *DecoderCache) Rewind() error {
-	var errs []error
-	for i, k := range c.growing {
-		errs = append(errs, k.Truncate(c.held[i]))
-	}
-	return errors.Join(errs...)
+	return c.each(c.growing, func(i int, k *DeviceTensor) error { return k.Truncate(c.held[i]) })
 }
 
 // Close releases the memory.
 func (c *DecoderCache) Close() error {
+	return c.each(c.tensors, func(_ int, k *DeviceTensor) error { return k.Close() })
+}
+
+// each changes tensors of the cache while no goroutine uses the session: a run finds all of them changed, or none.
+func (c *DecoderCache) each(tensors []*DeviceTensor, change func(i int, k *DeviceTensor) error) error {
+	if err := c.s.enter(); err != nil {
+		return err
+	}
+	defer c.s.busy.Store(false)
 	var errs []error
-	for _, k := range c.tensors {
-		errs = append(errs, k.Close())
+	for i, k := range tensors {
+		errs = append(errs, change(i, k))
 	}
 	return errors.Join(errs...)
 }

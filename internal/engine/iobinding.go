@@ -26,7 +26,7 @@ func (s *Session) BindInput(input string, k *DeviceTensor) error {
 	if i < 0 {
 		return WithKind(ErrInput, fmt.Errorf("the model has no input %s: it takes %s", files.Quote(input), signature(s.p.graph)))
 	}
-	return s.bindIO(&s.io.from[i], k)
+	return s.alone(func() { s.bindIO(&s.io.from[i], k) })
 }
 
 // BindOutput makes an output go to a device tensor in the runs that follow, not to the map that Run returns; nil ends that.
@@ -35,10 +35,11 @@ func (s *Session) BindOutput(output string, k *DeviceTensor) error {
 	if i < 0 {
 		return WithKind(ErrInput, fmt.Errorf("the model has no output %s", files.Quote(output)))
 	}
-	return s.bindIO(&s.io.to[i], k)
+	return s.alone(func() { s.bindIO(&s.io.to[i], k) })
 }
 
-func (s *Session) bindIO(bound **DeviceTensor, k *DeviceTensor) error {
+// alone calls change unless the session is closed or another goroutine uses it.
+func (s *Session) alone(change func()) error {
 	if err := s.enter(); err != nil {
 		return err
 	}
@@ -46,6 +47,12 @@ func (s *Session) bindIO(bound **DeviceTensor, k *DeviceTensor) error {
 	if s.closed {
 		return ClosedError("session")
 	}
+	change()
+	return nil
+}
+
+// bindIO sets the device tensor of an input or output. The caller has entered the session.
+func (s *Session) bindIO(bound **DeviceTensor, k *DeviceTensor) {
 	*bound = k
 	c := &s.io
 	c.ever, c.count = true, 0
@@ -59,7 +66,6 @@ func (s *Session) bindIO(bound **DeviceTensor, k *DeviceTensor) error {
 			delete(s.out, name)
 		}
 	}
-	return nil
 }
 
 // begin reserves the device tensors for a run; end releases them.

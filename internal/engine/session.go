@@ -34,7 +34,8 @@ type Session struct {
 	held    int64 // bytes of arena and file that the largest run needed since the file's pages were given back
 
 	closed bool
-	busy   atomic.Bool // a Run or Close is under way
+	busy   atomic.Bool  // a goroutine is in a method that enter begins
+	memory atomic.Int64 // holding at the end of the last run; others read it during the next run
 }
 
 // NewSession makes a session. It takes memory on its first run.
@@ -85,6 +86,7 @@ func (s *Session) Close() error {
 		return ClosedError("session")
 	}
 	s.closed = true
+	s.memory.Store(0)
 	for _, f := range s.frames {
 		for _, m := range f.memories() {
 			m.Close()
@@ -104,8 +106,12 @@ func (s *Session) Program() *Program { return s.p }
 func (s *Session) Memories() []backend.Memory { return s.frame(s.p.main).memories() }
 
 // Profile returns the times of the last run's steps, if the device keeps them. A node on the host that is a stage is a step; one with
-// subgraphs is their steps.
+// subgraphs is their steps. Profile returns nil while another goroutine uses the session.
 func (s *Session) Profile() []backend.StepTime {
+	if s.enter() != nil {
+		return nil
+	}
+	defer s.busy.Store(false)
 	if s.profile.lacks {
 		return nil
 	}
@@ -115,8 +121,11 @@ func (s *Session) Profile() []backend.StepTime {
 // ByReference is the program's.
 func (s *Session) ByReference(n *ir.Node) bool { return s.p.ByReference(n) }
 
-// MemoryBytes is the size of the arenas that the session holds.
-func (s *Session) MemoryBytes() (n int64) {
+// MemoryBytes returns the bytes that the session held at the end of the last run. Any goroutine may call it.
+func (s *Session) MemoryBytes() int64 { return s.memory.Load() }
+
+// holding counts the bytes of the arenas, and of the device tensors in which values pass between graphs.
+func (s *Session) holding() (n int64) {
 	for _, f := range s.frames {
 		for i := range f.parts {
 			if m := f.parts[i].memory; m != nil {
@@ -201,6 +210,7 @@ func (s *Session) begin(ctx context.Context) error {
 func (s *Session) end() {
 	s.env.Context = nil
 	s.io.end()
+	s.memory.Store(s.holding())
 	s.busy.Store(false)
 }
 

@@ -88,7 +88,7 @@ func (p *Program) resultBytes(sizes ir.Binding) (sum int64, err error) {
 
 // forget gives the arenas of the session back.
 func (f *frame) forget() {
-	f.s.use.memory.Pass(f.s.MemoryBytes())
+	f.s.use.memory.Pass(f.s.holding())
 	f.s.p.cache.forget(f.s)
 	for i := range f.parts {
 		if p := &f.parts[i]; p.memory != nil {
@@ -125,7 +125,7 @@ func (f *frame) runSlices(ctx context.Context) ([]*tensor.Tensor, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := f.s.use.memory.Fits(results + s.arena - f.s.MemoryBytes()); err != nil {
+	if err := f.s.use.memory.Fits(results + s.arena - f.s.holding()); err != nil {
 		f.forget() // arenas of other sizes are in the way
 	}
 	if err := f.s.use.memory.Take(results); err != nil {
