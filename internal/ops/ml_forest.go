@@ -18,8 +18,9 @@ type Forest struct {
 
 	features, targets, aggregate int
 
-	base   []float64             // what is added to the votes, by target; what none votes for is 0, as in onnxruntime
-	finish func(s []float64) int // makes of the sums of a row its scores, and returns the position of its label
+	// finish replaces the sums of a row, by target, by its scores, and returns the position of the row's label. The tallies report which
+	// targets have votes.
+	finish func(s []float64, t []Tally) int
 }
 
 // A treeNode compares a feature, or is a leaf, which leads to itself: several trees are walked at once, until all are at leaves.
@@ -175,11 +176,11 @@ func (f *Forest) count(i int32, tallies []Tally) {
 	}
 }
 
-// Finish makes scores of the tallies of a row, those of each block as far from the last one's as stride says, and returns the position of
-// the row's label.
+// Finish merges the tallies of a row's blocks, which are stride apart, into those of the first block. It writes the row's scores and
+// returns the position of the row's label.
 func (f *Forest) Finish(tallies []Tally, stride int, scores []float64) int {
 	for i := range scores {
-		t := tallies[i]
+		t := &tallies[i]
 		for b := 1; b < f.Blocks(); b++ {
 			if more := tallies[b*stride+i]; more.voted {
 				t.add(more.sum, f.aggregate)
@@ -188,11 +189,8 @@ func (f *Forest) Finish(tallies []Tally, stride int, scores []float64) int {
 		if scores[i] = t.sum; f.aggregate == average {
 			scores[i] /= float64(len(f.roots))
 		}
-		if t.voted {
-			scores[i] += f.base[i]
-		}
 	}
-	return f.finish(scores)
+	return f.finish(scores, tallies)
 }
 
 // score is the scores of one row.
@@ -206,8 +204,8 @@ func (f *Forest) score(x []float64) ([]float64, int) {
 }
 
 // model is the forest as a model of rows. The scores are what finish makes of the sums.
-func (f *Forest) model(m rowModel, base []float64, finish func(s []float64) int) *rowModel {
-	f.base, f.finish = base, finish
+func (f *Forest) model(m rowModel, finish func(s []float64, t []Tally) int) *rowModel {
+	f.finish = finish
 	m.width, m.features, m.forest, m.score = f.targets, f.features, f, f.score
 	return &m
 }

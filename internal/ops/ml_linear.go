@@ -16,7 +16,8 @@ type rowModel struct {
 	width    int            // numbers of a row
 	features int            // that a row must have
 	steps    int            // that a row takes, about
-	// score returns the numbers of a row and the position of its label.
+	// score returns the numbers of a row and the position of its label. Numbers of all rows are written one after the other: where they
+	// are fewer than width, the end of the tensor is 0. onnxruntime leaves it unwritten (LinearClassifier, PROBIT of one sum).
 	score  func(x []float64) (scores []float64, label int)
 	forest *Forest // of trees: what score walks through
 }
@@ -58,7 +59,7 @@ func (m *rowModel) eval(env *ir.Env, op ir.Op, in []*tensor.Tensor) ([]*tensor.T
 			}
 		}
 		for j, v := range scores {
-			z.SetFloat64(i*m.width+j, v)
+			z.SetFloat64(i*len(scores)+j, v)
 		}
 	}
 	return out, nil
@@ -165,7 +166,13 @@ func (linearClassifier) read(r *reader) *rowModel {
 	if n == 1 && labels.Len() == 2 {
 		logistic := r.text("post_transform", "NONE") == "LOGISTIC"
 		if r.text("post_transform", "NONE") == "PROBIT" {
-			r.failf("post_transform PROBIT of one score for two labels")
+			k.score = func(x []float64) ([]float64, int) {
+				s := sums(x)
+				label := signOf(s[0])
+				s[0] = probit(s[0])
+				return s, label
+			}
+			return k
 		}
 		r.transform(1)
 		k.score = func(x []float64) ([]float64, int) {
@@ -191,12 +198,22 @@ func (linearClassifier) read(r *reader) *rowModel {
 var transforms = map[string]func([]float64){
 	"NONE":         func([]float64) {},
 	"LOGISTIC":     eachScore(sigmoid),
-	"PROBIT":       eachScore(func(p float64) float64 { return math.Sqrt2 * math.Erfinv(2*p-1) }),
+	"PROBIT":       eachScore(probit),
 	"SOFTMAX":      softmax,
 	"SOFTMAX_ZERO": softmaxZero,
 }
 
 func sigmoid(v float64) float64 { return 1 / (1 + math.Exp(-v)) }
+
+// probit is the quantile function of the normal distribution, by Winitzki's approximation (2008) of the inverse error function, which
+// onnxruntime uses: its relative error is up to 2e-3. Outside [0, 1] it is NaN.
+func probit(p float64) float64 {
+	const a = 0.147
+	x := 2*p - 1
+	l := math.Log((1 - x) * (1 + x))
+	v := 2/(math.Pi*a) + l/2
+	return math.Copysign(math.Sqrt2*math.Sqrt(math.Sqrt(v*v-l/a)-v), x)
+}
 
 func eachScore(f func(float64) float64) func([]float64) {
 	return func(s []float64) {

@@ -102,7 +102,7 @@ func TestRowModels(t *testing.T) {
 		require.Equal(t, len(c.x), m.features, c.name)
 	}
 	for name, c := range map[string][2][]float64{
-		"NONE": {{-1, 2}, {-1, 2}}, "LOGISTIC": {{0, 1}, {0.5, 0.731059}}, "PROBIT": {{0.5, 0.841345}, {0, 1}},
+		"NONE": {{-1, 2}, {-1, 2}}, "LOGISTIC": {{0, 1}, {0.5, 0.731059}}, "PROBIT": {{0.5, 0.841345}, {0, 1.000175}},
 		"SOFTMAX": {{1, 0, 1}, {0.422319, 0.155362, 0.422319}}, "SOFTMAX_ZERO": {{1, 0, 1}, {0.5, 0, 0.5}},
 	} {
 		transforms[name](c[0])
@@ -146,7 +146,6 @@ func TestWrongRowModels(t *testing.T) {
 		"0 coefficients and 2 intercepts":        {sums, linearSums, given{"coefficients": nil}},
 		"and 1 intercepts for 2 sums":            {sums, linearSums, given{"intercepts": []float32{1}}},
 		"3 intercepts for 2 labels":              {labels, linearLabels, given{"intercepts": []float32{1, 2, 3}}},
-		"PROBIT of one score for two labels":     {labels, linearLabels, given{"intercepts": []float32{1}, "post_transform": "PROBIT"}},
 		"either classlabels_ints or":             {labels, linearLabels, given{"classlabels_strings": []string{"a", "b"}}},
 		"labels: either":                         {labels, linearLabels, given{"classlabels_ints": nil}},
 		"there are no labels":                    {labels, linearLabels, given{"classlabels_ints": []int64{}}},
@@ -163,8 +162,6 @@ func TestWrongRowModels(t *testing.T) {
 		"aggregate_function \"X\"":               {tree, oneTree, given{"aggregate_function": "X"}},
 		"3 base_values for 2 labels": {treeEnsembleClassifier{}.read, oneTree.with(treeLabels),
 			given{"base_values": []float32{1, 2, 3}}},
-		"2 base_values for one score": {treeEnsembleClassifier{}.read, oneTree.with(treeLabels),
-			given{"base_values": []float32{1, 2}, "class_ids": []int64{1, 1}}},
 	} {
 		_, err := c.base.with(c.changes).model(c.read)
 		require.ErrorContains(t, err, why)

@@ -95,7 +95,7 @@ func (treeEnsemble) read(r *reader) *rowModel {
 	if err != nil {
 		r.failf("%w", err)
 	}
-	return f.model(rowModel{dtype: tensor.Invalid}, make([]float64, targets), func([]float64) int { return 0 })
+	return f.model(rowModel{dtype: tensor.Invalid}, func([]float64, []Tally) int { return 0 })
 }
 
 // branches reads the tables of the older operators, where trees and nodes have separate numbers, and the leaves' votes,
@@ -240,61 +240,101 @@ func (treeEnsembleRegressor) read(r *reader) *rowModel {
 		r.failf("aggregate_function %q of %d targets with %d base_values", r.text("aggregate_function", ""), targets, len(base))
 	}
 	post := r.transform(targets)
-	return r.branches("target", targets, aggregate).model(rowModel{dtype: tensor.F32}, base, func(s []float64) int {
+	return r.branches("target", targets, aggregate).model(rowModel{dtype: tensor.F32}, func(s []float64, t []Tally) int {
+		for i, b := range base {
+			if t[i].voted { // a target without votes is 0, as in onnxruntime
+				s[i] += b
+			}
+		}
 		post(s)
 		return 0
 	})
 }
 
-// read makes a score for each label. Where all leaves vote for one of two labels, the score says which of
-// the two it is: above one half if no weight is negative, and above 0 otherwise.
+// read makes a score for each label, to which base_values are added. The label is the one of the largest score among those that have
+// votes or a base value; two labels follow rules of their own.
 func (treeEnsembleClassifier) read(r *reader) *rowModel {
 	labels := r.classLabels("classlabels_int64s")
 	n := labels.Len()
 	f, base := r.branches("class", n, total), r.doubles("base_values")
-	positive, single := true, n == 2
-	for _, v := range f.votes {
-		positive = positive && v.weight >= 0
-		single = single && v.target == f.votes[0].target
-	}
-	if single {
-		if len(base) > 1 {
-			r.failf("%d base_values for one score of two labels", len(base))
-		}
-		logistic := r.text("post_transform", "NONE") == "LOGISTIC"
-		r.transform(1)
-		return f.model(rowModel{labels: labels}, make([]float64, 2), func(scores []float64) int {
-			s := scores[0] + scores[1] // the other label has no votes
-			for _, v := range base {
-				s += v
-			}
-			label := signOf(s)
-			if positive {
-				label = signOf(s - 0.5)
-			}
-			switch {
-			case logistic:
-				scores[0], scores[1] = sigmoid(-s), sigmoid(s)
-			case positive:
-				scores[0], scores[1] = 1-s, s
-			default:
-				scores[0], scores[1] = -s, s
-			}
-			return label
-		})
-	}
-	if len(base) == 0 {
-		base = make([]float64, n)
-	}
-	if len(base) != n {
+	if len(base) != 0 && len(base) != n && (n != 2 || len(base) != 1) {
 		r.failf("%d base_values for %d labels", len(base), n)
 	}
+	if n == 2 {
+		return f.model(rowModel{labels: labels}, r.twoLabels(f.votes, base))
+	}
 	post := r.transform(n)
-	return f.model(rowModel{labels: labels}, base, func(s []float64) int {
-		best := argMax(s)
+	return f.model(rowModel{labels: labels}, func(s []float64, t []Tally) int {
+		best := -1
+		for i := range s {
+			if len(base) > 0 {
+				s[i] += base[i]
+			} else if !t[i].voted {
+				continue
+			}
+			if best < 0 || s[i] > s[best] {
+				best = i
+			}
+		}
 		post(s)
-		return best
+		return max(best, 0)
 	})
+}
+
+// twoLabels returns onnxruntime's rules for two labels, which ONNX leaves open. Exporters write three forms of them: all leaves vote for
+// label 0, with positive weights (forests of scikit-learn) or any (boosted trees, perhaps with one base value), or each leaf votes for
+// both labels (CatBoost).
+//
+// A label without votes has the score 0. One score s is the odds of label 1: the scores are (1−s, s) if no weight is negative, and
+// (−s, s) or their logistic otherwise. The sign of the score of label 1 decides, or of s − 1/2 where the scores are (1−s, s).
+func (r *reader) twoLabels(votes []vote, base []float64) func(s []float64, t []Tally) int {
+	positive, single := true, true // no weight is negative; all votes are for one label
+	for _, v := range votes {
+		positive = positive && v.weight >= 0
+		single = single && v.target == votes[0].target
+	}
+	name, post := r.text("post_transform", "NONE"), r.transform(2)
+	return func(s []float64, t []Tally) int {
+		first, second := t[0].voted, t[1].voted
+		switch {
+		case len(base) == 2 && second: // the base of label 0 counts for nothing, nor do the votes for label 1
+			s[1] = base[1] + s[0]
+			s[0] = -s[1]
+		case len(base) > 0:
+			s[0] += base[0]
+		}
+		odds := s[0]
+		if second {
+			odds = s[1]
+		} else if !first {
+			odds = 0
+		}
+		label := signOf(odds)
+		if single && positive {
+			label = signOf(odds - 0.5)
+		}
+		one := s[0]
+		if second || len(base) == 2 {
+			if !first {
+				s[0] = 0
+			}
+			post(s)
+			return label
+		}
+		switch {
+		case name == "PROBIT": // of the one score, and nothing for the other label
+			s[0], s[1] = probit(one), 0
+		case !single && len(base) == 1:
+			s[0], s[1] = one, 0
+		case name == "LOGISTIC":
+			s[0], s[1] = sigmoid(-one), sigmoid(one)
+		case single && positive:
+			s[0], s[1] = 1-one, one
+		default:
+			s[0], s[1] = -one, one
+		}
+		return label
+	}
 }
 
 // readSets reads the members of the nodes that ask for membership, in their order, each list ended by a NaN.

@@ -1,8 +1,8 @@
 """Writes models of ai.onnx.ml's operators with random parameters, and what onnxruntime computes for them, into one compressed
 archive of the layout that generate.py describes.
 
-    pip install onnx==1.23.2 onnxruntime==1.31.1 zstandard
-    python ml.py ml-onnxruntime-1.31.1.tar.zst
+    pip install onnx==1.23.2 onnxruntime==1.32.0 zstandard
+    python ml.py ml-onnxruntime-1.32.0.tar.zst
 """
 
 import io
@@ -79,7 +79,6 @@ def forest(trees, depth, features, modes):
 
 
 def trees():
-    # Not recorded: two labels with votes for both, where onnxruntime looks at the sign of the second score alone.
     leq = ["BRANCH_LEQ"]
     all_modes = ["BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE", "BRANCH_GT", "BRANCH_EQ", "BRANCH_NEQ"]
     with_nan = reals(8, 4)
@@ -119,6 +118,34 @@ def trees():
                          class_weights=weights.tolist(), **extra, **nodes, **labels(kind, 2))
 
 
+def two_labels():
+    # The integers are 0 and 1, which onnxruntime returns where leaves vote for both labels, whatever classlabels_int64s are. Of one score,
+    # it leaves the second number of a row unwritten where post_transform is PROBIT.
+    for ids in [[0], [1], [0, 1]]:
+        for positive in [False, True]:
+            for bases in [0, 1, 2]:
+                for t in TRANSFORMS:
+                    if t == "PROBIT" and ids == [0]:
+                        continue
+                    nodes, leaves = forest(3, 2, 4, ["BRANCH_LEQ"])
+                    where = [(t_, n_, c) for t_, n_ in leaves for c in ids]
+                    weights = reals(len(where)) / 4
+                    if positive:
+                        weights = np.abs(weights)
+                    extra = {"base_values": (reals(bases) / 2).tolist()} if bases else {}
+                    names = {"classlabels_int64s": [0, 1]} if len(ids) == 2 else {"classlabels_strings": ["no", "yes"]}
+                    case(f"tree_classifier_votes_{'_'.join(map(str, ids))}_{'positive' if positive else 'mixed'}_{bases}_{t.lower()}", "TreeEnsembleClassifier",
+                         [reals(7, 4)], [("y", I if len(ids) == 2 else S), ("z", F)], version=3, post_transform=t, class_treeids=[w[0] for w in where],
+                         class_nodeids=[w[1] for w in where], class_ids=[w[2] for w in where], class_weights=weights.tolist(), **extra, **nodes, **names)
+    for t in TRANSFORMS[:4]:  # labels that no leaf votes for
+        for bases in [0, 3]:
+            nodes, leaves = forest(3, 2, 4, ["BRANCH_LEQ"])
+            extra = {"base_values": reals(bases).tolist()} if bases else {}
+            case(f"tree_classifier_unhit_{bases}_{t.lower()}", "TreeEnsembleClassifier", [reals(7, 4)], [("y", I), ("z", F)], version=3, post_transform=t,
+                 class_treeids=[t_ for t_, _ in leaves], class_nodeids=[n_ for _, n_ in leaves], class_ids=[2 * (i % 2) for i in range(len(leaves))],
+                 class_weights=reals(len(leaves)).tolist(), classlabels_int64s=[5, 6, 7], **extra, **nodes)
+
+
 def vectors():
     for kernel, params in [("LINEAR", [0.3, 0.2, 2]), ("POLY", [0.3, 0.2, 3]), ("RBF", [0.3, 0.2, 2]), ("SIGMOID", [0.3, 0.2, 2])]:
         for t in ["NONE", "LOGISTIC"]:
@@ -146,6 +173,7 @@ def features():
     for norm in ["MAX", "L1", "L2"]:
         case(f"normalizer_{norm.lower()}", "Normalizer", [x], [("y", F)], norm=norm)
         case(f"normalizer_{norm.lower()}_vector", "Normalizer", [reals(5)], [("y", F)], norm=norm)
+        case(f"normalizer_{norm.lower()}_negative", "Normalizer", [np.float32([[-3, -1, -2], [-1, 0, -5], [np.nan, -1, -2]])], [("y", F)], norm=norm)
     case("normalizer_int64", "Normalizer", [rng.integers(-5, 5, (2, 3))], [("y", F)], norm="L1")
     case("scaler", "Scaler", [reals(3, 4)], [("y", F)], offset=reals(4).tolist(), scale=reals(4).tolist())
     case("scaler_one", "Scaler", [reals(3, 4)], [("y", F)], offset=[0.5], scale=[2.0])
@@ -172,10 +200,29 @@ def features():
     case("label_encoder_1_int64", "LabelEncoder", [np.int64([1, 0, 5])], [("y", S)], classes_strings=["a", "b"], default_string="other")
 
 
+def keys():
+    x = np.float32([0, -0.0, np.nan, 1, 2, 7])
+    for version in [2, 4]:
+        for first in [0.0, -0.0]:
+            listed = [first, np.nan, 1, 1, 2]
+            sign = "minus" if np.signbit(first) else "plus"
+            case(f"label_encoder_{version}_floats_{sign}_zero", "LabelEncoder", [x], [("y", S)], version=version, keys_floats=listed, values_strings=list("abcde"), default_string="no")
+            case(f"label_encoder_{version}_to_floats_{sign}_zero", "LabelEncoder", [x], [("y", F)], version=version, keys_floats=listed, values_floats=[1.0, 2, 3, 4, 5], default_float=-9.0)
+    doubles = np.array([-0.0, np.nan, 1, 1, 2])
+    case("label_encoder_4_doubles", "LabelEncoder", [x.astype(np.float64)], [("y", I)], version=4, keys_tensor=numpy_helper.from_array(doubles),
+         values_tensor=numpy_helper.from_array(np.arange(5)), default_tensor=numpy_helper.from_array(np.int64([-1])))
+    case("label_encoder_1_repeated", "LabelEncoder", [np.array(["a", "b", "z"])], [("y", I)], classes_strings=list("abab"))
+    case("category_mapper_repeated", "CategoryMapper", [np.array(["a", "b", "z"])], [("y", I)], cats_strings=list("aabb"), cats_int64s=[1, 2, 3, 3])
+    case("category_mapper_repeated_int64", "CategoryMapper", [np.int64([1, 3, 9])], [("y", S)], cats_strings=list("aabb"), cats_int64s=[1, 2, 3, 3])
+    case("one_hot_minus_zero", "OneHotEncoder", [np.float32([-0.0, 1])], [("y", F)], cats_int64s=[0, 1, 1], zeros=1)
+
+
 linear()
 trees()
 vectors()
 features()
+two_labels()
+keys()
 with open(sys.argv[1], "wb") as f:
     with zstandard.ZstdCompressor(level=19).stream_writer(f) as z, tarfile.open(fileobj=z, mode="w|") as archive:
         for name, model, inputs, outputs in cases:
