@@ -2,6 +2,7 @@ package lower
 
 import (
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/rlxc/rlxc/ir"
@@ -111,7 +112,13 @@ func lowerQuantize(c *context) []*ir.Value {
 	x := c.In(0)
 	s := c.scaling(x.Type, 1, 2)
 	c.checkScale(1)
-	c.IgnoreAttr("precision") // the division is float32's or better
+	divides := c.attrDType("precision")
+	if divides == tensor.Invalid && c.Version() >= 23 {
+		divides = s.scale.Type.DType
+	}
+	if divides.IsFloat() && divides.Bits() == 16 {
+		x, s = c.inUnits(x, s, divides)
+	}
 	to := c.attrDType("output_dtype")
 	switch {
 	case s.zero == nil && to == tensor.Invalid:
@@ -124,6 +131,22 @@ func lowerQuantize(c *context) []*ir.Value {
 	}
 	wrap := !c.AttrBool("saturate", true) && to.IsFloat()
 	return []*ir.Value{c.Emit(ir.Quantize{To: to, Axis: s.axis, Block: s.block, Wrap: wrap}, x, s.scale, s.zero)}
+}
+
+// inUnits returns x divided by its scales, both rounded to type d, as is the quotient, and a scaling of the quotient, whose scales are 1.
+// Quantize itself divides in float32.
+func (c *context) inUnits(x *ir.Value, s scaling, d tensor.DType) (*ir.Value, scaling) {
+	scale, one := c.cast(s.scale, d), c.Scalar(d, 1)
+	switch {
+	case s.block > 0: // the scale of each element
+		scale = c.dequantize(c.expand(c.Scalar(tensor.I8, 1), x.Type.Shape), scaling{scale: scale, axis: s.axis, block: s.block}, d)
+	case rank(scale) == 1:
+		shape := append(ir.Shape{scale.Type.Shape[0]}, slices.Repeat(ir.Dims(1), rank(x)-1-s.axis)...)
+		scale = c.reshape(scale, shape)
+	}
+	units := s
+	units.scale = c.expand(one, s.scale.Type.Shape)
+	return c.binary(ir.Div, c.cast(x, d), scale), units
 }
 
 func lowerDequantize(c *context) []*ir.Value {
