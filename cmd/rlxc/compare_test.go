@@ -36,6 +36,10 @@ func TestCompare(t *testing.T) {
 		{"zeros for what is not", f(0, 0), f(1, 0), tolerance{elements: true, abs: 1e-2, cosine: 0.99}, false, 1, 0},
 		{"zeros whose elements are not looked at", f(0, 0), f(1e-3, 0), tolerance{cosine: 0.99}, false, 1, 0},
 		{"integers by abs alone", tensor.FromSlice([]int64{30001}), tensor.FromSlice([]int64{30000}), tol, false, 1, 0},
+		{"quantised values, whole", tensor.FromSlice([]uint8{100, 100}), tensor.FromSlice([]uint8{100, 101}),
+			tolerance{whole: true, abs: 1e-5, cosine: 0.9}, false, 1, 1},
+		{"quantised values by their cosine", tensor.FromSlice([]uint8{100, 100}), tensor.FromSlice([]uint8{100, 101}),
+			tolerance{abs: 1e-5, cosine: 0.9}, true, 1, 1},
 		{"inside, by the typical magnitude", f(0.05, 10, -10, 10), f(0, 10, -10, 10),
 			tolerance{elements: true, abs: 1e-2, cosine: -1, inside: true}, true, 0, 0},
 		{"inside, not by the mask's", f(0.5, 10, -1e30, 10), f(0, 10, -1e30, 10),
@@ -63,4 +67,33 @@ func TestCompare(t *testing.T) {
 func TestPosition(t *testing.T) {
 	require.Equal(t, []int{1, 0, 2}, position(14, tensor.Shape{2, 4, 3}))
 	require.Empty(t, position(0, tensor.Shape{}))
+}
+
+// TestAcceptedByWorth: what the tolerance does not let pass is accepted only if the reference is as far from itself.
+func TestAcceptedByWorth(t *testing.T) {
+	f := func(v ...float64) *tensor.Tensor { return tensor.FromSlice(v) }
+	want := f(1, 0)
+	elements, cosine := tolerance{elements: true, abs: 1e-2, cosine: -1}, tolerance{cosine: 0.99}
+	for _, c := range []struct {
+		name     string
+		got, own *tensor.Tensor
+		tol      tolerance
+		ok       bool
+	}{
+		{"the reference is as far", f(1, 0.5), f(1, 0.5), cosine, true},
+		{"the reference is farther", f(1, 0.5), f(1, 2), cosine, true},
+		{"the reference is closer", f(1, 0.5), f(1, 0.4), cosine, false},
+		{"the reference is within the tolerance", f(1, 0.5), f(1, 0), cosine, false},
+		{"as many elements as far", f(1, 0.5), f(0.5, 0), elements, true},
+		{"more elements", f(0.5, 0.5), f(0.4, 0), elements, false},
+		{"farther elements", f(1, 0.5), f(0.6, 0), elements, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			d := compare("x", c.got, want, c.tol)
+			require.False(t, d.OK)
+			d.accept(compare("x", c.own, want, c.tol))
+			require.Equal(t, c.ok, d.OK)
+			require.Equal(t, c.ok, d.Worth != "")
+		})
+	}
 }

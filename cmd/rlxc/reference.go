@@ -109,7 +109,9 @@ type reference struct {
 	live     interface {
 		Run(context.Context, rlxc.Tensors) (rlxc.Tensors, error)
 	}
-	close func() error
+	// optimised opens the reference engine again, with its optimisations. It is nil unless the reference is onnxruntime.
+	optimised func() (*ortEngine, error)
+	close     func() error
 }
 
 // loadReferenceOf gets the reference ready. With taps, it returns the intermediate values that the tested program returns, as far
@@ -188,8 +190,38 @@ func (v *validation) loadLive(r *reference, src *source, tapped []rlxc.ValueInfo
 	if err != nil {
 		return err
 	}
-	r.name, r.live, r.close = onnxRuntime+" "+ref.Version(), ref, ref.Close
+	r.name, r.live = onnxRuntime+" "+ref.Version(), ref
+	r.close = ref.Close
+	r.optimised = func() (*ortEngine, error) { return v.loadReference(src, onnxruntime.All, nil) }
 	return nil
+}
+
+// worth returns how far onnxruntime, with its optimisations, is from its unoptimised results of all cases: the farthest by output. It
+// returns nothing if another reference is used, or if onnxruntime cannot run the model with optimisations.
+func (r *reference) worth(ctx context.Context, cases []testCase, want []rlxc.Tensors, tol tolerance) map[string]difference {
+	if r.optimised == nil {
+		return nil
+	}
+	e, err := r.optimised()
+	if err != nil {
+		return nil
+	}
+	defer e.Close()
+	farthest := map[string]difference{}
+	for i, k := range cases {
+		out, err := e.Run(ctx, k.inputs)
+		if err != nil {
+			return nil
+		}
+		for _, name := range r.outputs {
+			d := compare(name, out[name], want[i][name], tol)
+			if most, ok := farthest[name]; ok {
+				d.MaxAbs, d.Cosine, d.Outside = max(d.MaxAbs, most.MaxAbs), min(d.Cosine, most.Cosine), max(d.Outside, most.Outside)
+			}
+			farthest[name] = d
+		}
+	}
+	return farthest
 }
 
 // run returns what is expected of a case.

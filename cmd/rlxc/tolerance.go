@@ -13,17 +13,25 @@ import (
 )
 
 // A tolerance is what a comparison lets pass: |got − want| ≤ abs + rel·|want| for every element, if elements are looked at,
-// and a cosine of at least that much. NaN equals NaN. Integers have no rel: 30001 is another word than 30000.
+// and a cosine of at least that much. NaN equals NaN. Integers and Booleans have no rel, and no cosine if whole is set: 30001 is another
+// word than 30000.
 //
 // Inside a model abs counts in units of the value's typical magnitude, where that is above 1: sums of large terms that cancel
 // keep the noise of the terms.
 type tolerance struct {
-	elements bool
+	elements bool // floats are compared by element
+	whole    bool // integers and Booleans are compared by element, even if floats are not
 	abs, rel float64
 	cosine   float64
 	inside   bool   // of an intermediate value
 	why      string // what it follows from
 }
+
+// asGiven is why a tolerance holds that the user chose.
+const asGiven = "as given"
+
+// derived reports whether the tolerance follows from the model.
+func (t tolerance) derived() bool { return t.why != asGiven }
 
 // String says what passes, and why.
 func (t tolerance) String() string {
@@ -36,6 +44,9 @@ func (t tolerance) String() string {
 			text += ", "
 		}
 		text += fmt.Sprintf("cosine >= %v", t.cosine)
+	}
+	if t.whole && !t.elements {
+		text += ", equal integers"
 	}
 	return text + " (" + t.why + ")"
 }
@@ -96,7 +107,8 @@ var lowerCosines = map[tensor.DType]float64{tensor.BF16: 0.9999, tensor.F16: 0.9
 func (v *validation) tolerance(c *cobra.Command, src *source, e engine) (tolerance, error) {
 	f := c.Flags()
 	elements := f.Changed("atol") || f.Changed("rtol")
-	tol := tolerance{elements: elements || !f.Changed("cosine"), abs: v.abs, rel: v.rel, cosine: v.cosine, why: "as given"}
+	compared := elements || !f.Changed("cosine")
+	tol := tolerance{elements: compared, whole: compared, abs: v.abs, rel: v.rel, cosine: v.cosine, why: asGiven}
 	if elements || f.Changed("cosine") {
 		return tol, nil
 	}

@@ -37,4 +37,6 @@ func TestToleranceSays(t *testing.T) {
 		tolerance{elements: true, abs: 1e-5, rel: 1e-4, cosine: -1, why: "float32"}.String())
 	require.Equal(t, "|d| <= 1 + 0*|ref|, cosine >= 0.9 (as given)",
 		tolerance{elements: true, abs: 1, cosine: 0.9, why: "as given"}.String())
+	require.Equal(t, "cosine >= 0.98, equal integers (int8 activations)",
+		tolerance{whole: true, cosine: 0.98, why: "int8 activations"}.String())
 }
