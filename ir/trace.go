@@ -133,8 +133,8 @@ func (t *Trace) Move(n *Node) {
 	}
 }
 
-// Place marks a value that is where others put it: its offset and strides depend on their types and on where they are.
-func (t *Trace) Place(v *Value, by ...*Value) {
+// Follow marks a value whose offset and strides depend on the types and the layouts of other values.
+func (t *Trace) Follow(v *Value, by ...*Value) {
 	for _, w := range by {
 		if w != nil {
 			t.moved[v] |= t.moved[w]

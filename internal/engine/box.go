@@ -110,9 +110,9 @@ func newBox(b *Binding, trace *ir.Trace, source *ir.Graph, untiled []*ir.Node, m
 		trace.Move(n)
 		switch { // where result 0 is depends on more than its type
 		case over >= 0:
-			trace.Place(n.Outputs[0], n.Inputs[over])
+			trace.Follow(n.Outputs[0], n.Inputs[over])
 		case into != nil:
-			trace.Place(n.Outputs[0], append(into.Inputs, into.Outputs[0])...)
+			trace.Follow(n.Outputs[0], append(into.Inputs, into.Outputs[0])...)
 		}
 		if trace.Moves(n)|trace.Moved(n.Outputs[0]) == 0 {
 			continue
