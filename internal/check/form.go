@@ -95,8 +95,8 @@ func newForm(p *Plan, of *Symbolic) (*form, error) {
 	return f, nil
 }
 
-// does reports whether a bound op does what its symbolic source does: it is the same op, the same view as a step, or a Cast to the type that
-// its operand has, which is a Reshape.
+// does reports whether a bound op does what its symbolic source does: it is the same op, or a step for the same view, or a Reshape for a
+// Cast to the type that its operand has.
 func does(op ir.Op, source *ir.Node, sizes ir.Binding) bool {
 	if _, cast := source.Op.(ir.Cast); cast && op.Kind() == ir.KindReshape {
 		return true

@@ -240,8 +240,8 @@ func (s *state) view(n *ir.Node) error {
 		}
 	}
 	if !same {
-		return reject(n, "the view %s is at element %d of %s with strides %v, which is not what %+v shows of its operand at element %d with "+
-			"strides %v", name(v), l.Offset, name(l.Root), l.Strides, n.Op, in.Offset, in.Strides)
+		return reject(n, "the view %s is at element %d of %s with strides %v, which is not what %+v shows of its operand at element %d "+
+			"with strides %v", name(v), l.Offset, name(l.Root), l.Strides, n.Op, in.Offset, in.Strides)
 	}
 	return nil
 }
@@ -331,9 +331,9 @@ func injective(l *ir.Layout) bool {
 	}
 }
 
-// disjoint reports whether two layouts in one memory have no address in common. It looks for a length of rows of which both show some columns
-// alone, and not the same: each stride of the first is tried, and one row as long as the memory. The rows of queries, keys and values side
-// by side are 3·width long, for example, and they show columns 0, width and 2·width on.
+// disjoint reports whether two layouts in one memory have no address in common. It looks for a length of rows of which both show some
+// columns alone, and not the same: each stride of the first is tried, and one row as long as the memory. Queries, keys and values side by
+// side, for example, are columns of rows that are 3·width long, from columns 0, width and 2·width on.
 func disjoint(a, b *ir.Layout) bool {
 	if slices.Contains(a.Shape, 0) || slices.Contains(b.Shape, 0) {
 		return true

@@ -139,7 +139,8 @@ func (s *state) store(n *ir.Node, v *ir.Value, i int32) error {
 	return nil
 }
 
-// grown demands that an output which may have the memory of an input only adds to it, or is written where nothing reads that input any more.
+// grown demands that an output which may have the memory of an input only appends to it. An op that may write over what is there must come
+// after all that reads the input.
 func (s *state) grown() error {
 	for o, i := range s.Grown {
 		if i < 0 {
@@ -201,7 +202,8 @@ func (s *state) memory() error {
 		}
 		if slot.Arena < 0 || slot.Arena >= len(s.Memory.Arenas) || slot.Offset < 0 ||
 			slot.Offset > s.Memory.Arenas[slot.Arena].Size-slot.Size {
-			return reject(s.user(u), "%s is at byte %d of arena %d and has %d, which is not inside", s.what(u), slot.Offset, slot.Arena, slot.Size)
+			return reject(s.user(u), "%s is at byte %d of arena %d and has %d, which is not inside", s.what(u), slot.Offset, slot.Arena,
+				slot.Size)
 		}
 		if slot.Offset%s.Target.Align != 0 {
 			return reject(s.user(u), "%s is at byte %d, which is not a multiple of %d", s.what(u), slot.Offset, s.Target.Align)
@@ -244,8 +246,8 @@ func (s *state) overlaps() error {
 				c := w.order[k]
 				if p, q := slots[b], slots[c]; p.Arena == q.Arena && p.Offset < q.Offset+q.Size && q.Offset < p.Offset+p.Size {
 					u, v := &s.buffers[b], &s.buffers[c]
-					return reject(s.user(u), "%s at bytes %d to %d and %s at bytes %d to %d are both in use at step %d", s.what(u), p.Offset,
-						p.Offset+p.Size, s.what(v), q.Offset, q.Offset+q.Size, t-1)
+					return reject(s.user(u), "%s at bytes %d to %d and %s at bytes %d to %d are both in use at step %d", s.what(u),
+						p.Offset, p.Offset+p.Size, s.what(v), q.Offset, q.Offset+q.Size, t-1)
 				}
 			}
 			w.active.Add(r)

@@ -98,8 +98,8 @@ func (s *state) codeOf(n *ir.Node, f *nodeForm) uint64 {
 	return uint64(h)
 }
 
-// addressesOf hashes where the operands and results of a step are besides: their buffers, the offsets in them, and the contents of constants
-// that are not packed, which are computed again at other sizes.
+// addressesOf hashes where the operands and results of a step are besides: their buffers, the offsets in them, and the contents of
+// constants that are not packed, which are computed again at other sizes.
 func (s *state) addressesOf(n *ir.Node, code uint64) uint64 {
 	h := hash(code)
 	for _, list := range [2][]*ir.Value{n.Inputs, n.Outputs} {
