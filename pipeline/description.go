@@ -45,6 +45,7 @@ type Description struct {
 	prompts promptConfig
 	modules []module
 	gliner  *glinerConfig // nil for other models
+	static  *static       // nil for other models
 }
 
 // A Finding is one setting and the file that it comes from.
@@ -71,6 +72,8 @@ type config struct {
 	Positions       int               `json:"n_positions"`
 	VocabSize       int               `json:"vocab_size"`
 	HiddenSize      int               `json:"hidden_size"`
+	MaxLength       *int              `json:"max_length"` // of model2vec
+	Normalize       bool              `json:"normalize"`  // of model2vec
 	OldActivation   *string           `json:"sbert_ce_default_activation_function"`
 	Sentence        struct {
 		Activation *string `json:"activation_fn"`
@@ -156,7 +159,9 @@ func (d *Description) locate(where, variant string) error {
 	if err != nil {
 		return err
 	}
-	if !info.IsDir() {
+	if folder := staticFolder(where); folder != "" && !info.IsDir() {
+		where = folder
+	} else if !info.IsDir() {
 		if variant != "" {
 			return fmt.Errorf("%s is a file: to choose a variant, name its folder", where)
 		}
@@ -168,6 +173,14 @@ func (d *Description) locate(where, variant string) error {
 		return nil
 	}
 	d.Dir = where
+	if table, found, err := findStatic(where); err != nil {
+		return err
+	} else if found && variant == "" {
+		d.Model = filepath.Join(where, filepath.FromSlash(table))
+		d.note("model", table, "static embeddings")
+		d.static, err = newStatic(d.Model)
+		return err
+	}
 	for _, folder := range []string{onnxFolder, ""} {
 		list, err := os.ReadDir(filepath.Join(where, folder))
 		if err != nil && !(folder != "" && errors.Is(err, fs.ErrNotExist)) {
@@ -193,10 +206,13 @@ func (d *Description) locate(where, variant string) error {
 }
 
 // ModelFile returns the path of the model file that Open would open for a variant in a folder. It fails with an error of the file system,
-// or if the folder has no such file.
+// or if the folder has no such file. A table of static embeddings is none.
 func ModelFile(folder, variant string) (string, error) {
 	d := &Description{}
 	err := d.locate(folder, variant)
+	if err == nil && d.static != nil {
+		return "", fmt.Errorf("%s is a table of static embeddings and no ONNX file: the commands on texts and serve take it", d.Model)
+	}
 	return d.Model, err
 }
 
@@ -252,13 +268,13 @@ func Files(variant string) func(paths []string) []string {
 			case err == nil && (p == model || strings.HasPrefix(p, model+"_") || strings.HasPrefix(p, model+".")):
 			case ext == ".json" && !strings.HasPrefix(base, "trainer") && dir != "openvino":
 			case base == "vocab.txt", base == "merges.txt", ext == ".model" && dir == ".":
-			case base == "model.safetensors" && moduleFolder(dir):
+			case base == staticFile && (moduleFolder(dir) || dir == "." && mayBeStatic(paths)):
 			default:
 				continue
 			}
 			out = append(out, p)
 		}
-		if err != nil {
+		if err != nil && !slices.ContainsFunc(out, func(p string) bool { return path.Base(p) == staticFile && mayBeStatic(paths) }) {
 			return append(out, "model.onnx") // which is not there: the error names it
 		}
 		return out
@@ -317,9 +333,12 @@ func (d *Description) read(o Options) error {
 	d.Tokenizer = o.Tokenizer
 	if d.Tokenizer == "" {
 		d.Tokenizer = d.Dir
+		if d.static != nil {
+			d.Tokenizer = filepath.Dir(d.Model)
+		}
 		for _, name := range []string{"tokenizer.json", "vocab.txt", "tokenizer.model", "sentencepiece.bpe.model", "spiece.model"} {
-			if isFile(filepath.Join(d.Dir, name)) {
-				d.Tokenizer = filepath.Join(d.Dir, name)
+			if file := filepath.Join(d.Tokenizer, name); isFile(file) {
+				d.Tokenizer = file
 				d.note("tokenizer", name, "%s", name)
 				break
 			}
@@ -459,6 +478,8 @@ func (d *Description) findLength(o Options) error {
 	case o.MaxLength > 0:
 		d.MaxLength = o.MaxLength
 		d.note("length", optionFile, "%d tokens", d.MaxLength)
+	case d.static != nil:
+		d.findStaticLength()
 	case d.sbert.MaxLength > 0:
 		d.MaxLength = d.sbert.MaxLength
 		d.note("length", "sentence_bert_config.json", "%d tokens", d.MaxLength)

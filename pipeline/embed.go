@@ -106,7 +106,11 @@ func (m *Model) sequences(ctx context.Context, texts []string, prompt string, le
 				return nil, err
 			}
 		}
-		inputs[i] = tokenizer.Text(prompt + text)
+		text = prompt + text
+		if m.static != nil {
+			text = m.static.shorten(text)
+		}
+		inputs[i] = tokenizer.Text(text)
 	}
 	return m.encode(ctx, inputs, length, cut, options...)
 }

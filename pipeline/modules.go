@@ -93,7 +93,12 @@ func (d *Description) readModules(o Options) error {
 	if err != nil {
 		return err
 	}
-	if !found { // what is beside a model that was exported without it
+	if !found && d.static != nil {
+		list = append(list, moduleEntry{0, "", "." + staticModule})
+		if d.config.Normalize {
+			list = append(list, moduleEntry{1, "", "Normalize"})
+		}
+	} else if !found { // what is beside a model that was exported without it
 		sub, err := readJSON(d.Dir, "sentence_bert_config.json", &d.sbert)
 		if err != nil {
 			return err
@@ -121,7 +126,7 @@ func (d *Description) readModules(o Options) error {
 		if err := read(d, &m); err != nil {
 			return err
 		}
-		pooled = pooled || kind == "Pooling" || kind == "SpladePooling"
+		pooled = pooled || m.kind == "Pooling" || m.kind == "SpladePooling"
 		d.modules = append(d.modules, m)
 	}
 	return d.overrideModules(o)
@@ -163,6 +168,7 @@ var moduleReaders = map[string]func(d *Description, m *module) error{
 	"Dropout":         func(*Description, *module) error { return nil },
 	"SpladePooling":   readSplade,
 	"MultiVectorMask": readMask,
+	staticModule:      readStatic,
 }
 
 func readTransformer(d *Description, m *module) error {

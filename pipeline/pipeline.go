@@ -120,7 +120,12 @@ func open(ctx context.Context, what string, o Options) (_ *Model, err error) {
 	if m.tok, err = m.openTokenizer(); err != nil {
 		return m, err
 	}
-	if m.model, err = rlxc.Open(m.Description.Model); err != nil {
+	if m.static != nil {
+		m.model, err = m.static.open(m.Description, m.tok)
+	} else {
+		m.model, err = rlxc.Open(m.Description.Model)
+	}
+	if err != nil {
 		return m, err
 	}
 	width := 0
@@ -334,12 +339,19 @@ func (m *Model) encode(ctx context.Context, inputs []tokenizer.Input, length int
 		return nil, err
 	}
 	options = append(slices.Clip(options), tokenizer.Ask(ask))
+	count := []tokenizer.EncodeOption{tokenizer.Ask(ask)}
+	if m.static != nil {
+		options, count = append(options, tokenizer.Bare()), append(count, tokenizer.Bare())
+	}
 	parts := make([][]tokenizer.Encoding, (len(inputs)+part-1)/part)
 	err := parallel(len(parts), func(i int) (err error) {
 		low := i * part
 		parts[i], err = m.tok.Encodings(inputs[low:min(low+part, len(inputs))], length, options...)
 		for k := range parts[i] {
 			parts[i][k].Input += low
+			if m.static != nil {
+				m.static.known(&parts[i][k])
+			}
 		}
 		return err
 	})
@@ -349,7 +361,7 @@ func (m *Model) encode(ctx context.Context, inputs []tokenizer.Input, length int
 	sequences := slices.Concat(parts...)
 	for _, sequence := range sequences {
 		if sequence.Truncated && cut != nil {
-			n, err := m.tok.Count(inputs[sequence.Input], tokenizer.Ask(ask))
+			n, err := m.tok.Count(inputs[sequence.Input], count...)
 			if err != nil {
 				return nil, err
 			}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"os"
+	"slices"
 
 	"github.com/rlxc/rlxc/internal/files"
 	"github.com/rlxc/rlxc/tensor"
@@ -60,43 +61,64 @@ func (s *safetensors) readHeader(file []byte) error {
 	return json.Unmarshal(file[8:8+length], &s.header)
 }
 
-// floats copies a tensor of the given shape as float32.
-func (s *safetensors) floats(name string, shape ...int) ([]float32, error) {
-	var t struct {
-		DType   string   `json:"dtype"`
-		Shape   []int    `json:"shape"`
-		Offsets []uint64 `json:"data_offsets"`
+// A stored is a tensor in a file: its type, its shape, and the range of its bytes in safetensors.data.
+type stored struct {
+	dtype      tensor.DType
+	shape      tensor.Shape
+	begin, end uint64
+}
+
+// find returns where a tensor is. It fails if the file has no such tensor, or one whose type is unknown or whose range is wrong.
+func (s *safetensors) find(name string) (t stored, err error) {
+	var h struct {
+		DType   string       `json:"dtype"`
+		Shape   tensor.Shape `json:"shape"`
+		Offsets []uint64     `json:"data_offsets"`
 	}
 	raw, ok := s.header[name]
 	if !ok {
-		return nil, fmt.Errorf("%s has no tensor %q", s.path, name)
+		return t, fmt.Errorf("%s has no tensor %q", s.path, name)
 	}
-	if err := json.Unmarshal(raw, &t); err != nil {
-		return nil, fmt.Errorf("%s: tensor %q: %w", s.path, name, err)
+	if err := json.Unmarshal(raw, &h); err != nil {
+		return t, fmt.Errorf("%s: tensor %q: %w", s.path, name, err)
 	}
-	d, ok := floatTypes[t.DType]
-	n := 1
-	for _, size := range shape {
-		n *= size
+	if t.dtype, ok = storedTypes[h.DType]; !ok {
+		return t, fmt.Errorf("%s: tensor %q is %s: want one of %v", s.path, name, h.DType, sortedKeys(storedTypes))
 	}
+	if slices.ContainsFunc(h.Shape, func(n int) bool { return n < 0 }) {
+		return t, fmt.Errorf("%s: tensor %q has the shape %v", s.path, name, h.Shape)
+	}
+	n, err := h.Shape.CheckElements(t.dtype)
+	if err != nil {
+		return t, fmt.Errorf("%s: tensor %q: %w", s.path, name, err)
+	}
+	if len(h.Offsets) != 2 || h.Offsets[0] > h.Offsets[1] || h.Offsets[1] > uint64(len(s.data)) ||
+		h.Offsets[1]-h.Offsets[0] != uint64(t.dtype.Bytes(n)) {
+		return t, fmt.Errorf("%s: tensor %q needs %d bytes, but its range is %v of %d", s.path, name, t.dtype.Bytes(n), h.Offsets, len(s.data))
+	}
+	t.shape, t.begin, t.end = h.Shape, h.Offsets[0], h.Offsets[1]
+	return t, nil
+}
+
+// floats copies a tensor of the given shape as float32.
+func (s *safetensors) floats(name string, shape ...int) ([]float32, error) {
+	t, err := s.find(name)
 	switch {
-	case !ok:
-		return nil, fmt.Errorf("%s: tensor %q is %s: want one of %v", s.path, name, t.DType, sortedKeys(floatTypes))
-	case fmt.Sprint(t.Shape) != fmt.Sprint(shape):
-		return nil, fmt.Errorf("%s: tensor %q has the shape %v: the configuration requires %v", s.path, name, t.Shape, shape)
-	case len(t.Offsets) != 2 || t.Offsets[0] > t.Offsets[1] || t.Offsets[1] > uint64(len(s.data)) ||
-		t.Offsets[1]-t.Offsets[0] != uint64(d.Bytes(n)):
-		return nil, fmt.Errorf("%s: tensor %q needs %d bytes, but its range is %v of %d", s.path, name, d.Bytes(n), t.Offsets, len(s.data))
+	case err != nil:
+		return nil, err
+	case !t.dtype.IsFloat():
+		return nil, fmt.Errorf("%s: tensor %q is %s: want floats", s.path, name, t.dtype)
+	case !t.shape.Equal(shape):
+		return nil, fmt.Errorf("%s: tensor %q has the shape %v: the configuration requires %v", s.path, name, t.shape, shape)
 	}
-	data := s.data[t.Offsets[0]:t.Offsets[1]]
-	out := make([]float32, n)
-	if d == tensor.F32 {
+	data, out := s.data[t.begin:t.end], make([]float32, t.shape.Elements())
+	if t.dtype == tensor.F32 {
 		for i := range out {
 			out[i] = math.Float32frombits(binary.LittleEndian.Uint32(data[4*i:]))
 		}
 		return out, nil
 	}
-	from, err := tensor.FromBytes(d, tensor.Shape{n}, data)
+	from, err := tensor.FromBytes(t.dtype, tensor.Shape{len(out)}, data)
 	if err != nil {
 		return nil, err
 	}
@@ -106,5 +128,6 @@ func (s *safetensors) floats(name string, shape ...int) ([]float32, error) {
 	return out, nil
 }
 
-// floatTypes are the types of weights.
-var floatTypes = map[string]tensor.DType{"F32": tensor.F32, "F16": tensor.F16, "BF16": tensor.BF16, "F64": tensor.F64}
+// storedTypes are the types of weights and of indices.
+var storedTypes = map[string]tensor.DType{"F32": tensor.F32, "F16": tensor.F16, "BF16": tensor.BF16, "F64": tensor.F64, "I8": tensor.I8,
+	"I32": tensor.I32, "I64": tensor.I64}

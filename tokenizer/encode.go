@@ -36,6 +36,7 @@ type encodeOptions struct {
 	padSide  Side
 	multiple int
 	spans    bool
+	bare     bool
 	ask      func(bytes int64) error
 }
 
@@ -73,6 +74,9 @@ func Windows(stride int) EncodeOption {
 func Pad(side Side, multiple int) EncodeOption {
 	return func(o *encodeOptions) { o.padSide, o.multiple = side, multiple }
 }
+
+// Bare leaves out the special tokens, as add_special_tokens=False does.
+func Bare() EncodeOption { return func(o *encodeOptions) { o.bare = true } }
 
 // Spans fills in the Offsets, CharOffsets, Words, Sequences and Special of an encoding.
 func Spans() EncodeOption { return func(o *encodeOptions) { o.spans = true } }
@@ -147,7 +151,7 @@ func (t *Tokenizer) Encodings(inputs []Input, maxLength int, options ...EncodeOp
 
 // appendEncodings appends the sequences of an input.
 func (t *Tokenizer) appendEncodings(encodings []Encoding, input Input, maxLength int, o encodeOptions) ([]Encoding, error) {
-	tmpl := t.post.template(input.pair)
+	tmpl := t.post.template(input.pair, o.bare)
 	room := math.MaxInt - 1
 	if maxLength != 0 {
 		if room = maxLength - tmpl.specials(); room < 0 {

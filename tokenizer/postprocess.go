@@ -17,12 +17,18 @@ type postProcessor struct {
 }
 
 // sequence returns the template of a sequence.
-func (p *postProcessor) template(pair bool) template {
+func (p *postProcessor) template(pair, bare bool) template {
+	if bare {
+		return bareTemplates[pair]
+	}
 	if pair {
 		return p.pair
 	}
 	return p.single
 }
+
+// bareTemplates are the templates without special tokens, of a text and of a pair.
+var bareTemplates = map[bool]template{false: {{text: 0}}, true: {{text: 0}, {text: 1, segment: 1}}}
 
 // A template is the order in which special tokens and texts make a sequence: [CLS] A [SEP] B [SEP].
 type template []slot

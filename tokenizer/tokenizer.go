@@ -155,7 +155,7 @@ func (t *Tokenizer) Count(input Input, options ...EncodeOption) (int, error) {
 	o := t.options(options)
 	s := t.scratch.Get().(*scratch)
 	defer t.scratch.Put(s)
-	n := t.post.template(input.pair).specials()
+	n := t.post.template(input.pair, o.bare).specials()
 	for i := range input.texts {
 		s.texts[i].reset()
 		err := t.appendInput(&s.texts[i], s, input, i, math.MaxInt, false, o.ask)

@@ -30,7 +30,7 @@ var imports = map[string][]string{
 	"planner":           {"internal/page"},
 	"tokenizer":         {},
 	"hub":               {},
-	"pipeline":          {"", "ir", "internal/files", "hub", "internal/memory", "tokenizer", "tensor"},
+	"pipeline":          {"", "ir", "internal/files", "hub", "internal/memory", "onnx/onnxpb", "tokenizer", "tensor"},
 	"server":            {"", "internal/files", "internal/jsontext", "internal/memory", "internal/oippb", "internal/page", "pipeline", "tokenizer", "tensor"},
 	"arena":             {"internal/files", "tensor", "planner"},
 	"onnx":              {"internal/files", "tensor", "onnx/onnxpb"},
