@@ -38,6 +38,10 @@ func (s *Server) GRPC() http.Handler {
 		grpc.MaxSendMsgSize(math.MaxInt32))
 	g.RegisterService(&service, s)
 	call := func(w http.ResponseWriter, r *http.Request) {
+		if err := s.foreign(r); err != nil {
+			refuse(w, err)
+			return
+		}
 		admitted, done, err := s.admit(r, keyless[path.Base(r.URL.Path)])
 		if err != nil {
 			w.Header().Set("Grpc-Accept-Encoding", encoding.Identity)
@@ -172,7 +176,7 @@ func method[Q, A any](name string, do func(s *Server, ctx context.Context, q *Q)
 
 // statusCodes are gRPC's for those of HTTP (https://grpc.io/docs/guides/status-codes).
 var statusCodes = map[int]codes.Code{http.StatusBadRequest: codes.InvalidArgument, http.StatusUnprocessableEntity: codes.InvalidArgument,
-	http.StatusUnauthorized: codes.Unauthenticated, http.StatusNotFound: codes.NotFound,
+	http.StatusUnauthorized: codes.Unauthenticated, http.StatusForbidden: codes.PermissionDenied, http.StatusNotFound: codes.NotFound,
 	http.StatusRequestEntityTooLarge: codes.InvalidArgument,
 	http.StatusTooManyRequests:       codes.ResourceExhausted, http.StatusServiceUnavailable: codes.Unavailable,
 	http.StatusGatewayTimeout:      codes.DeadlineExceeded,
@@ -364,7 +368,7 @@ func (s *Server) admit(r *http.Request, open bool) (admitted *http.Request, done
 		}
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), s.options.Timeout)
-	ctx, share, err := pool.Enter(ctx, peerOf(r))
+	ctx, share, err := pool.Enter(ctx, s.peerOf(r))
 	if err != nil {
 		cancel()
 		return nil, nil, err

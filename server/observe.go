@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"regexp"
 	"runtime/debug"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -99,6 +100,9 @@ func (s *Server) note(r *http.Request, rec *record, took time.Duration) {
 	}
 	attrs := []slog.Attr{slog.String("id", rec.id), slog.String("method", r.Method), slog.String("route", rec.route),
 		slog.Int("status", rec.status), slog.Duration("took", took), slog.String("from", r.RemoteAddr)}
+	if peer := s.peerOf(r); !strings.HasPrefix(strings.Trim(r.RemoteAddr, "["), peer) { // behind a proxy
+		attrs = append(attrs, slog.String("client", peer))
+	}
 	if rec.model != "" {
 		attrs = append(attrs, slog.String("model", rec.model), slog.Int("texts", rec.usage.Sequences), slog.Int("tokens", rec.usage.Tokens),
 			slog.Duration("queued", rec.usage.Queued))

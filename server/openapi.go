@@ -168,10 +168,9 @@ func (s *Server) description() schema {
 }
 
 // failures are the statuses that a route may answer with besides 200.
-var failures = []int{http.StatusBadRequest, http.StatusUnauthorized, http.StatusNotFound, http.StatusRequestEntityTooLarge,
-	http.StatusUnsupportedMediaType, http.StatusUnprocessableEntity, http.StatusTooManyRequests, http.StatusInternalServerError,
-	http.StatusServiceUnavailable,
-	http.StatusGatewayTimeout}
+var failures = []int{http.StatusBadRequest, http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound,
+	http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType, http.StatusUnprocessableEntity, http.StatusTooManyRequests,
+	http.StatusInternalServerError, http.StatusServiceUnavailable, http.StatusGatewayTimeout}
 
 func (r *route) operation(d *describer) schema {
 	media := r.media
@@ -181,8 +180,9 @@ func (r *route) operation(d *describer) schema {
 	}
 	answers := schema{"200": schema{"description": "The answer.", "content": schema{media: content}}}
 	for _, status := range failures {
-		if r.open && status != http.StatusServiceUnavailable || r.request == nil && status != http.StatusUnauthorized &&
-			status != http.StatusServiceUnavailable {
+		switch {
+		case status == http.StatusForbidden || status == http.StatusServiceUnavailable:
+		case r.open, r.request == nil && status != http.StatusUnauthorized:
 			continue
 		}
 		status := r.protocol.status(&failure{status: status})

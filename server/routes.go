@@ -2,11 +2,11 @@ package server
 
 import (
 	"context"
+	"crypto/sha256"
 	"crypto/subtle"
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"reflect"
 	"strings"
@@ -143,6 +143,14 @@ func (s *Server) newMux() *http.ServeMux {
 		byMethod[http.MethodHead] = byMethod[http.MethodGet]
 		mux.HandleFunc(path, func(w http.ResponseWriter, r *http.Request) {
 			recordOf(r.Context()).route = routes[0].Path()
+			if err := s.foreign(r); err != nil {
+				recordOf(r.Context()).err = err
+				routes[0].protocol.fail(w, failureOf(err))
+				return
+			}
+			if s.preflight(w, r) {
+				return
+			}
 			fit := byMethod[r.Method]
 			if len(fit) == 0 {
 				w.Header().Set("Allow", strings.Join(allow, ", "))
@@ -193,7 +201,7 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, routes []route, 
 			return err
 		}
 		if to.serve == nil { // others need no slot: a full server still says how it is
-			in, share, err := s.pool.Enter(ctx, peerOf(r))
+			in, share, err := s.pool.Enter(ctx, s.peerOf(r))
 			if err != nil {
 				return err
 			}
@@ -270,27 +278,18 @@ func (c *call) read(w http.ResponseWriter, routes []route, to *route) (any, erro
 	return qs[i], err
 }
 
-// peerOf is who sent a request, as far as the network reports.
-func peerOf(r *http.Request) string {
-	host, _, err := net.SplitHostPort(r.RemoteAddr)
-	if err != nil {
-		return r.RemoteAddr
-	}
-	return host
-}
-
 // allowed checks the key of a request.
 func (s *Server) allowed(header func(name string) string) error {
-	if len(s.options.Keys) == 0 {
+	if len(s.keys) == 0 {
 		return nil
 	}
 	scheme, key, _ := strings.Cut(header("Authorization"), " ")
 	if !strings.EqualFold(scheme, "bearer") {
 		key = header("X-Api-Key")
 	}
-	ok := 0
-	for _, k := range s.options.Keys { // all of them, each in a time that does not depend on the key
-		ok |= subtle.ConstantTimeCompare([]byte(k), []byte(strings.TrimSpace(key)))
+	ok, given := 0, sha256.Sum256([]byte(strings.TrimSpace(key)))
+	for _, k := range s.keys { // all of them, each in a time that depends neither on the key nor on its length
+		ok |= subtle.ConstantTimeCompare(k[:], given[:])
 	}
 	if ok == 0 {
 		return failf(http.StatusUnauthorized, "", "want an API key: Authorization: Bearer KEY")

@@ -11,10 +11,12 @@ package server
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
+	"net/netip"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -31,6 +33,12 @@ type Options struct {
 	// Keys are the API keys. A request must present one as "Authorization: Bearer KEY" (or "x-api-key: KEY"). Without keys, all requests
 	// are accepted. Kubernetes' health checks need no key.
 	Keys []string
+	// Origins are the origins whose pages may use the server, such as https://app.example.com; "*" stands for all. Requests of pages of
+	// other sites are refused, and answers can be read by pages of these origins (CORS).
+	Origins []string
+	// Proxies are the addresses of proxies that name their clients in Forwarded or X-Forwarded-For. Of other clients these headers are
+	// ignored. Each client of a proxy is a peer.
+	Proxies []netip.Prefix
 	// MaxBody is the maximum size of a body, in bytes. 0 means 32 MiB.
 	MaxBody int64
 	// MaxRequests is the maximum number of concurrent requests; 0 means 512. Further requests are refused. MaxHeld is the maximum number
@@ -82,6 +90,8 @@ func (o Options) withDefaults() Options {
 // A Server holds open models and answers requests. It is an http.Handler.
 type Server struct {
 	options Options
+	keys    [][sha256.Size]byte         // digests of options.Keys
+	origins *http.CrossOriginProtection // nil where pages of all origins are allowed
 	models  []*entry
 	metrics *metrics
 	mux     *http.ServeMux
@@ -104,6 +114,13 @@ func New(ctx context.Context, models []Model, o Options) (*Server, error) {
 		return nil, errors.New("server: no models to serve")
 	}
 	s := &Server{options: o.withDefaults(), metrics: newMetrics(), begun: time.Now()}
+	for _, key := range s.options.Keys {
+		s.keys = append(s.keys, sha256.Sum256([]byte(key)))
+	}
+	var err error
+	if s.origins, err = newOrigins(s.options.Origins); err != nil {
+		return nil, err
+	}
 	s.pool, s.open = memory.NewPool(s.options.MaxHeld, s.options.MaxRequests), memory.NewPool(mostOpen*2*memory.Base, mostOpen)
 	most := 2 * (s.options.MaxRequests + mostOpen)
 	s.running = memory.NewPool(int64(most)*memory.Base, most)
@@ -164,7 +181,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // bounded answers a request unless its peer leaves too many answers unread: over HTTP/2 even a refusal waits for a client that has no room
 // for it, and a connection has many.
 func (s *Server) bounded(w http.ResponseWriter, r *http.Request, next http.HandlerFunc) {
-	_, slot, err := s.running.Enter(r.Context(), peerOf(r))
+	_, slot, err := s.running.Enter(r.Context(), s.peerOf(r))
 	if err != nil {
 		panic(http.ErrAbortHandler)
 	}

@@ -519,9 +519,9 @@ func TestOpenAPI(t *testing.T) {
 		}
 	}
 	for path, want := range map[string]string{
-		"GET /health": "[text-embeddings-inference] 200 503", "GET /v1/models": "[OpenAI] 200 401 503",
-		"POST /embed":  "[text-embeddings-inference] 200 400 401 404 413 415 422 429 500 503 504",
-		"POST /rerank": "[text-embeddings-inference Cohere and Jina] 200 400 401 404 413 415 422 429 500 503 504"} {
+		"GET /health": "[text-embeddings-inference] 200 403 503", "GET /v1/models": "[OpenAI] 200 401 403 503",
+		"POST /embed":  "[text-embeddings-inference] 200 400 401 403 404 413 415 422 429 500 503 504",
+		"POST /rerank": "[text-embeddings-inference Cohere and Jina] 200 400 401 403 404 413 415 422 429 500 503 504"} {
 		method, path, _ := strings.Cut(path, " ")
 		o := doc.Paths.Map()[path].GetOperation(method)
 		require.Equal(t, want, fmt.Sprint(o.Tags, " ", strings.Join(slices.Sorted(maps.Keys(o.Responses.Map())), " ")))

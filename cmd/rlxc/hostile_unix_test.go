@@ -189,7 +189,7 @@ func (x *target) raw(begin string) net.Conn {
 }
 
 func request(path string, length int) string {
-	return fmt.Sprintf("POST %s HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer k\r\nContent-Length: %d\r\n\r\n", path, length)
+	return fmt.Sprintf("POST %s HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer k\r\nContent-Length: %d\r\n\r\n", path, length)
 }
 
 // each makes n attacks at a time.
@@ -276,7 +276,7 @@ const (
 	data2, headers2, reset2, settings2, ping2, more2 = 0, 1, 3, 4, 6, 9 // kinds of frames
 	endStream, endHeaders                            = 1, 4
 
-	getPage = "\x82\x86\x84\x41\x01x" // GET http://x/ by HPACK's table
+	getPage = "\x82\x86\x84\x41\x09localhost" // GET http://localhost/ by HPACK's table
 )
 
 // http2 opens connections, n at a time on both ports, and sends what begins one of HTTP/2, with windows of that many bytes for answers.
@@ -361,7 +361,7 @@ var attacks = map[string]func(x *target){
 	},
 	"a byte at a time": func(x *target) {
 		each(16, func(int) {
-			if c := x.raw("POST /embed HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer k\r\nTransfer-Encoding: chunked\r\n\r\n"); c != nil {
+			if c := x.raw("POST /embed HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer k\r\nTransfer-Encoding: chunked\r\n\r\n"); c != nil {
 				for range 20_000 {
 					if _, err := io.WriteString(c, "1\r\n \r\n"); err != nil {
 						break

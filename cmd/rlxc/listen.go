@@ -2,17 +2,25 @@ package main
 
 import (
 	"context"
+	"fmt"
+	"log/slog"
 	"net"
+	"net/netip"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 )
 
-// A listener bounds how many connections are open: a peer has half of them at most, so that one alone shuts out no other. Those beyond are
-// closed at once.
+// connectionsPerRequest is how many connections may be open for each request that may be under way.
+const connectionsPerRequest = 4
+
+// A listener bounds how many connections are open: a peer has half of them at most, so that one alone shuts out no other. A trusted proxy
+// may have all of them, for it has many clients. Connections beyond the bound are closed at once.
 type listener struct {
 	*net.TCPListener
-	most int
+	most    int // set before the first connection is accepted
+	proxies []netip.Prefix
 
 	retired atomic.Bool
 	last    chan *net.TCPConn
@@ -21,17 +29,17 @@ type listener struct {
 
 	mu    sync.Mutex
 	all   int
-	peers map[string]int
+	peers map[netip.Addr]int
 }
 
-func listen(ctx context.Context, address string, most int) (*listener, error) {
+func listen(ctx context.Context, address string, proxies []netip.Prefix) (*listener, error) {
 	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
 	if err != nil {
 		return nil, err
 	}
 	closed := make(chan struct{})
-	return &listener{TCPListener: l.(*net.TCPListener), most: most, peers: map[string]int{}, last: make(chan *net.TCPConn), closed: closed,
-		end: sync.OnceFunc(func() { close(closed) })}, nil
+	return &listener{TCPListener: l.(*net.TCPListener), proxies: proxies, peers: map[netip.Addr]int{},
+		last: make(chan *net.TCPConn), closed: closed, end: sync.OnceFunc(func() { close(closed) })}, nil
 }
 
 // Accept implements net.Listener.
@@ -47,7 +55,7 @@ func (l *listener) Accept() (net.Conn, error) {
 		} else if err != nil {
 			return nil, err
 		}
-		peer := c.RemoteAddr().(*net.TCPAddr).IP.String()
+		peer := c.RemoteAddr().(*net.TCPAddr).AddrPort().Addr().Unmap()
 		if l.add(peer) {
 			return &connection{TCPConn: c, gone: sync.OnceFunc(func() { l.remove(peer) })}, nil
 		}
@@ -61,10 +69,14 @@ func (l *listener) Close() error {
 	return l.TCPListener.Close()
 }
 
-func (l *listener) add(peer string) bool {
+func (l *listener) add(peer netip.Addr) bool {
+	own := (l.most + 1) / 2
+	if slices.ContainsFunc(l.proxies, func(p netip.Prefix) bool { return p.Contains(peer.WithZone("")) }) {
+		own = l.most
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.all >= l.most || l.peers[peer] >= (l.most+1)/2 {
+	if l.all >= l.most || l.peers[peer] >= own {
 		return false
 	}
 	l.all++
@@ -72,7 +84,7 @@ func (l *listener) add(peer string) bool {
 	return true
 }
 
-func (l *listener) remove(peer string) {
+func (l *listener) remove(peer netip.Addr) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.all--
@@ -96,6 +108,27 @@ type connection struct {
 func (c *connection) Close() error {
 	c.gone()
 	return c.TCPConn.Close()
+}
+
+// spareFiles is how many files the process may open besides those that it has open twice over, and connections.
+const spareFiles = 16
+
+// bound sets the connections of each listener: the wanted number, or fewer if the limit of open files leaves fewer. It is called when the
+// models are open. Opening them again takes as many files as are open now, and must not fail for want of them.
+func bound(listeners []*listener, wanted int, log *slog.Logger) error {
+	most := wanted
+	if limit, open, ok := openFiles(); ok {
+		if most = min(wanted, (limit-2*open-spareFiles)/len(listeners)); most < 2 {
+			return fmt.Errorf("the process may have %d files open, and has %d: raise the limit (ulimit -n)", limit, open)
+		}
+		if most < wanted {
+			log.Warn("the limit of open files bounds connections", "files", limit, "connections", most, "wanted", wanted)
+		}
+	}
+	for _, l := range listeners {
+		l.most = most
+	}
+	return nil
 }
 
 const (

@@ -8,12 +8,15 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"net/http"
+	"net/netip"
 	"net/url"
 	"os"
 	"os/signal"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"time"
 
@@ -39,6 +42,8 @@ type serving struct {
 	cert, key string
 	keys      []string
 	keyFile   string
+	hosts     []string
+	proxies   []string
 	open      pipeline.Options
 	prompt    string
 	maxBody   options.Size
@@ -102,6 +107,12 @@ SIGHUP opens the model files again without failing a request.`,
 	f.StringVar(&s.traces, "otlp", "", "URL of a collector of OpenTelemetry traces, such as http://127.0.0.1:4318 (default none)")
 	f.StringArrayVar(&s.keys, "api-key", nil, "key that requests must present (repeatable; separated by commas in the environment)")
 	f.StringVar(&s.keyFile, "api-key-file", "", "file with a key on each line")
+	f.StringSliceVar(&s.hosts, "allow-host", nil, "name of the server that a request's Host may have, besides IP addresses and localhost; "+
+		"* for any (default any, unless the address is one of this machine alone)")
+	f.StringSliceVar(&s.options.Origins, "allow-origin", nil, "origin whose web pages may use the server, such as "+
+		"https://app.example.com; * for any (default the server's own page)")
+	f.StringSliceVar(&s.proxies, "trusted-proxies", nil, "addresses or networks of proxies whose X-Forwarded-For or Forwarded name "+
+		"the client, such as 10.0.0.0/8 (default none)")
 	f.StringVar(&s.cert, "tls-cert", "", "file with the certificate chain, for HTTPS")
 	f.StringVar(&s.key, "tls-key", "", "file with the certificate's key")
 	c.MarkFlagsRequiredTogether("tls-cert", "tls-key")
@@ -205,6 +216,13 @@ func (s *serving) serverOptions(log *slog.Logger) (server.Options, error) {
 			return o, usagef("an API key is empty: leave it out")
 		}
 	}
+	for _, text := range s.proxies {
+		network, err := prefix(text)
+		if err != nil {
+			return o, usagef("--trusted-proxies %s: want an address or a network, such as 10.0.0.0/8", text)
+		}
+		o.Proxies = append(o.Proxies, network)
+	}
 	for _, x := range []struct {
 		flag        string
 		value, want int
@@ -219,6 +237,25 @@ func (s *serving) serverOptions(log *slog.Logger) (server.Options, error) {
 		return o, usagef("--memory-limit %d: want at least %d", limit, leastMemory)
 	}
 	return o, nil
+}
+
+// prefix reads a network, or an address, which is a network of one.
+func prefix(text string) (netip.Prefix, error) {
+	if addr, err := netip.ParseAddr(text); err == nil {
+		return addr.Prefix(addr.BitLen())
+	}
+	return netip.ParsePrefix(text)
+}
+
+// base returns the context of the requests of a listener, which listens at at because of address. On an address of this machine alone, and
+// where names are allowed, a request must not call the server by another name: it would be that of a page of another site.
+func (s *serving) base(at net.Addr, address string) context.Context {
+	ctx := context.Background()
+	if slices.Contains(s.hosts, "*") || len(s.hosts) == 0 && !at.(*net.TCPAddr).IP.IsLoopback() {
+		return ctx
+	}
+	name, _, _ := net.SplitHostPort(address)
+	return server.WithHosts(ctx, append([]string{name}, s.hosts...)...)
 }
 
 func (s *serving) logger(to io.Writer) *slog.Logger {
@@ -272,8 +309,7 @@ func (s *serving) run(c *cobra.Command, args []string) (err error) {
 	boundHeap(s.open.Compile.MemoryLimit)
 	boundGarbage()
 	defer s.spare()()
-	connections := 4 * o.MaxRequests
-	first, err := listen(c.Context(), s.address, connections)
+	first, err := listen(c.Context(), s.address, o.Proxies)
 	if err != nil {
 		return err
 	}
@@ -287,17 +323,20 @@ func (s *serving) run(c *cobra.Command, args []string) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, handler.Close()) }()
-	ends := []*http.Server{s.web(handler, o, secure, log)}
+	ends := []*http.Server{s.web(s.base(first.Addr(), s.address), handler, o, secure, log)}
 	listeners := []*listener{first}
 	urls := []any{"url", scheme + "://" + first.Addr().String()}
 	if s.grpc != "" {
-		l, err := listen(c.Context(), s.grpc, connections)
+		l, err := listen(c.Context(), s.grpc, o.Proxies)
 		if err != nil {
 			return err
 		}
 		defer l.Close()
-		ends, listeners, urls = append(ends, s.web(handler.GRPC(), o, secure, log)), append(listeners, l),
+		ends, listeners, urls = append(ends, s.web(s.base(l.Addr(), s.grpc), handler.GRPC(), o, secure, log)), append(listeners, l),
 			append(urls, "grpc", l.Addr().String())
+	}
+	if err := bound(listeners, connectionsPerRequest*o.MaxRequests, log); err != nil {
+		return err
 	}
 	ended := make(chan error, len(ends))
 	for i, e := range ends {
@@ -331,14 +370,14 @@ func (s *serving) run(c *cobra.Command, args []string) (err error) {
 	return err
 }
 
-// web is one of the server's ends. Without TLS, clients of gRPC speak HTTP/2 at once.
-func (s *serving) web(handler http.Handler, o server.Options, secure *tls.Config, log *slog.Logger) *http.Server {
+// web is the server of a listener, whose requests have the context base. Without TLS, clients of gRPC speak HTTP/2 at once.
+func (s *serving) web(base context.Context, handler http.Handler, o server.Options, secure *tls.Config, log *slog.Logger) *http.Server {
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)
 	protocols.SetHTTP2(true)
 	protocols.SetUnencryptedHTTP2(true)
-	return &http.Server{Handler: handler, ReadTimeout: s.read, ReadHeaderTimeout: min(s.read, 10*time.Second), WriteTimeout: s.read +
-		o.Timeout + time.Minute,
+	return &http.Server{Handler: handler, BaseContext: func(net.Listener) context.Context { return base },
+		ReadTimeout: s.read, ReadHeaderTimeout: min(s.read, 10*time.Second), WriteTimeout: s.read + o.Timeout + time.Minute,
 		IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 16 << 10, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelWarn),
 		TLSConfig: secure, Protocols: protocols,
 		HTTP2: &http.HTTP2Config{MaxConcurrentStreams: 64, MaxReceiveBufferPerConnection: 1 << 20, MaxReceiveBufferPerStream: 256 << 10,

@@ -25,6 +25,7 @@ func TestServeFlags(t *testing.T) {
 	for _, c := range []struct {
 		flag, value, model string
 		path, body, key    string
+		host, origin       string
 		without, with      string // what is in the answer, or the log
 	}{
 		{flag: "api-key", value: "k", path: "/embed", body: embed, without: "[[0.03", with: "want an API key"},
@@ -51,6 +52,11 @@ func TestServeFlags(t *testing.T) {
 		{flag: "sessions", value: "1", path: "/embed", body: embed, without: "[[0.03", with: "[[0.03"},
 		{flag: "drain", value: "1s", path: "/health", without: "within=25s", with: "within=1s"},
 		{flag: "read-timeout", value: "1s", path: "/embed", body: embed, without: "[[0.03", with: "[[0.03"},
+		{flag: "allow-host", value: "box.example", path: "/embed", body: embed, host: "box.example", without: "the server has no name",
+			with: "[[0.03"},
+		{flag: "allow-origin", value: "https://app.example", path: "/embed", body: embed, origin: "https://app.example",
+			without: "may not use the server", with: "[[0.03"},
+		{flag: "trusted-proxies", value: "127.0.0.0/8", path: "/embed", body: embed, without: "from=127.0.0.1:", with: "client=192.0.2.1"},
 		{flag: "grpc-address", value: "127.0.0.1:0", path: "/health", without: "msg=serving", with: "grpc=127.0.0.1:"},
 	} {
 		asked[c.flag] = true
@@ -64,7 +70,11 @@ func TestServeFlags(t *testing.T) {
 			var status int
 			var text string
 			if c.body != "" {
-				status, text = post(t, http.DefaultClient, url+c.path, c.body, "Authorization", "Bearer "+c.key)
+				header := []string{"Authorization", "Bearer " + c.key, "X-Forwarded-For", "192.0.2.1", "Host", c.host}
+				if c.origin != "" {
+					header = append(header, "Origin", c.origin)
+				}
+				status, text = post(t, http.DefaultClient, url+c.path, c.body, header...)
 			} else {
 				a, err := http.Get(url + c.path)
 				require.NoError(t, err)
@@ -93,7 +103,7 @@ func TestServeFlags(t *testing.T) {
 // TestServeLimits holds how long a client may take: a head within ten seconds, and an answer once a request has been read and computed.
 func TestServeLimits(t *testing.T) {
 	for read, head := range map[time.Duration]time.Duration{time.Second: time.Second, time.Minute: 10 * time.Second} {
-		w := (&serving{read: read}).web(http.NotFoundHandler(), server.Options{Timeout: time.Hour}, nil, slog.Default())
+		w := (&serving{read: read}).web(t.Context(), http.NotFoundHandler(), server.Options{Timeout: time.Hour}, nil, slog.Default())
 		require.Equal(t, []time.Duration{read, head, read + time.Hour + time.Minute, 2 * time.Minute},
 			[]time.Duration{w.ReadTimeout, w.ReadHeaderTimeout, w.WriteTimeout, w.IdleTimeout})
 		require.Equal(t, []int{16 << 10, 64, 1 << 20, 256 << 10, 16 << 10}, []int{w.MaxHeaderBytes, w.HTTP2.MaxConcurrentStreams,

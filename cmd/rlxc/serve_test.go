@@ -86,7 +86,9 @@ func post(t *testing.T, client *http.Client, url, body string, header ...string)
 	r, err := http.NewRequestWithContext(t.Context(), "POST", url, strings.NewReader(body))
 	require.NoError(t, err)
 	for i := 0; i < len(header); i += 2 {
-		r.Header.Set(header[i], header[i+1])
+		if r.Header.Set(header[i], header[i+1]); header[i] == "Host" {
+			r.Host = header[i+1]
+		}
 	}
 	a, err := client.Do(r)
 	require.NoError(t, err)

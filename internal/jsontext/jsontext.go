@@ -1,5 +1,5 @@
-// Package jsontext has the rule for strings and numbers in JSON that other authors wrote (RFC 8259). encoding/json replaces invalid UTF-8 and
-// halves of surrogate pairs by U+FFFD, so that two different texts become one; here they are errors. The package is not API.
+// Package jsontext has the rule for strings and numbers in JSON that other authors wrote (RFC 8259). encoding/json replaces invalid UTF-8
+// and halves of surrogate pairs by U+FFFD, so that two different texts become one; here they are errors. The package is not API.
 package jsontext
 
 import (

@@ -25,10 +25,10 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// TestStringsAreThoseOfGo: a string is taken if and only if encoding/json reads it and its text is unchanged when it is written and read again.
+// TestStringsAreThoseOfGo: a string is taken if and only if encoding/json reads it and replaces nothing in it.
 func TestStringsAreThoseOfGo(t *testing.T) {
-	parts := []string{"a", "é", "€", "𝄞", `\n`, `\"`, `\\`, `\/`, `\u0041`, `\ud834`, `\udd1e`, `\uD834\uDD1E`, `\u12`, `\x`, "\xff", "\xc3",
-		"\xa9", "\x1f", "\xed\xa0\x80", "\xf0\x9d", "\ufffd", `\ufffd`, "u", "d834"}
+	parts := []string{"a", "é", "€", "𝄞", `\n`, `\"`, `\\`, `\/`, `\u0041`, `\ud834`, `\udd1e`, `\uD834\uDD1E`, `\u12`, `\x`, "\xff",
+		"\xc3", "\xa9", "\x1f", "\xed\xa0\x80", "\xf0\x9d", "\ufffd", `\ufffd`, "u", "d834"}
 	rapid.Check(t, func(t *rapid.T) {
 		text := `"` + strings.Join(rapid.SliceOfN(rapid.SampledFrom(parts), 0, 5).Draw(t, "parts"), "") + `"`
 		var read string
