@@ -33,6 +33,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/encoding"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
@@ -120,6 +121,27 @@ func (x *target) send(path string, b io.Reader, header ...string) {
 	io.Copy(io.Discard, a.Body)
 	if a.StatusCode >= 500 && a.StatusCode != http.StatusGatewayTimeout {
 		x.t.Errorf("%s: %s", path, a.Status)
+	}
+}
+
+// refused sends a body that must be an error whose text contains says. Host is a header, too.
+func (x *target) refused(path string, b io.Reader, says string, header ...string) {
+	r, err := http.NewRequestWithContext(x.t.Context(), "POST", x.url+path, b)
+	require.NoError(x.t, err)
+	r.Header.Set("Authorization", "Bearer k")
+	for i := 0; i < len(header); i += 2 {
+		if r.Header.Set(header[i], header[i+1]); header[i] == "Host" {
+			r.Host = header[i+1]
+		}
+	}
+	a, err := x.bad.Do(r)
+	require.NoError(x.t, err)
+	defer a.Body.Close()
+	text, err := io.ReadAll(a.Body)
+	require.NoError(x.t, err)
+	if a.StatusCode != http.StatusTooManyRequests { // where others of the attack are in the way
+		require.Contains(x.t, []int{400, 403, 413, 422}, a.StatusCode, "%s", text)
+		require.Contains(x.t, string(text), says)
 	}
 }
 
@@ -467,6 +489,70 @@ var attacks = map[string]func(x *target){
 			new(oippb.ServerLiveResponse)))
 		_ = streams
 	},
+	"gRPC messages that unpack to much": func(x *target) { // without a key
+		var packed bytes.Buffer
+		z, err := gzip.NewWriterLevel(&packed, gzip.BestSpeed)
+		require.NoError(x.t, err)
+		_, err = io.CopyN(z, &repeated{unit: strings.Repeat("\x00", 1<<16)}, 900<<20)
+		require.NoError(x.t, err)
+		require.NoError(x.t, z.Close())
+		encoding.RegisterCompressor(bomb(packed.Bytes()))
+		each(4, func(int) {
+			for _, method := range []string{"ServerLive", "ServerReady"} {
+				err := x.badC.Invoke(x.t.Context(), "/inference.GRPCInferenceService/"+method, &oippb.ModelInferRequest{ModelName: "x"},
+					new(oippb.ServerLiveResponse), grpc.UseCompressor("gzip"))
+				require.Equal(x.t, codes.Unimplemented, status.Code(err), "%v", err)
+			}
+		})
+	},
+	"sizes that wrap around": func(x *target) {
+		each(16, func(i int) {
+			for k := range 100 {
+				n := []uint64{1<<59 - 1, 1<<59 - 1 - uint64(k), 1<<62 + uint64(k), 1<<63 - 1}[i%4]
+				head := fmt.Sprintf(`{"inputs": [{"name": "x", "shape": [%d], "datatype": "UINT8", "parameters": {"binary_data_size": 64}}]}`, n)
+				x.refused("/v2/models/minilm/infer", body(head, "\x00", 64, ""), "field", "Inference-Header-Content-Length",
+					strconv.Itoa(len(head)))
+			}
+		})
+	},
+	"numbers that do not fit": func(x *target) {
+		const infer = `{"inputs": [{"name": "x", "shape": [1], "datatype": "%s", "data": [%s]}]}`
+		for datatype, number := range map[string]string{"INT8": "300", "UINT8": "256", "UINT16": "-1", "INT32": "2147483648", "BOOL": "7",
+			"FP16": "65520", "FP32": "1e39", "FP64": "1e309", "UINT64": "18446744073709551616"} {
+			x.refused("/v2/models/minilm/infer", strings.NewReader(fmt.Sprintf(infer, datatype, number)), number+" is not a value of type")
+		}
+		head := `{"inputs": [{"name": "x", "shape": [1], "datatype": "BOOL", "parameters": {"binary_data_size": 1}}]}`
+		x.refused("/v2/models/minilm/infer", strings.NewReader(head+"\x07"), "7 is not a value of type bool", "Inference-Header-Content-Length",
+			strconv.Itoa(len(head)))
+		key := metadata.AppendToOutgoingContext(x.t.Context(), "authorization", "Bearer k")
+		for datatype, c := range map[string]*oippb.InferTensorContents{"INT8": {IntContents: []int32{300}},
+			"UINT8": {UintContents: []uint32{256}}, "INT16": {IntContents: []int32{1 << 20}}} {
+			err := x.badC.Invoke(key, inferMethod, &oippb.ModelInferRequest{ModelName: "minilm",
+				Inputs: []*oippb.ModelInferRequest_InferInputTensor{{Name: "x", Datatype: datatype, Shape: []int64{1}, Contents: c}}},
+				new(oippb.ModelInferResponse))
+			require.ErrorContains(x.t, err, "is not a value of type")
+		}
+	},
+	"pages of other sites": func(x *target) {
+		for _, header := range [][]string{{"Host", "evil.example"}, {"Host", "evil.example:8080", "Origin", "http://evil.example:8080"},
+			{"Host", "localhost.evil.example"}, {"Origin", "https://evil.example"}, {"Origin", "null"},
+			{"Origin", "http://localhost:1", "Sec-Fetch-Site", "same-site"}, {"Origin", "https://evil.example", "Sec-Fetch-Site", "cross-site"}} {
+			for _, path := range []string{"/embed", "/v2/models/minilm/infer", "/api/show", "/v2/repository/index"} {
+				x.refused(path, strings.NewReader(`{"inputs": "a"}`), "--allow-", append(header, "Content-Type", "text/plain")...)
+			}
+		}
+	},
+	"JSON that readers differ in": func(x *target) {
+		for value, says := range map[string]string{`1-2-3`: "number", `01`: "number", `"\ud834"`: "surrogate", `{"a": 1, "a": 2}`: "given twice",
+			"\"\xff\"": "UTF-8", `"\x"`: "escape", `[1.]`: "number", `tru`: "true"} {
+			x.refused("/v1/embeddings", strings.NewReader(`{"input": "a", "user": `+value+`}`), says)
+			x.refused("/api/embed", strings.NewReader(`{"model": "minilm", "input": "a", "options": {"x": [`+value+`]}}`), says)
+			x.refused("/models/rerank/rerank", strings.NewReader(`{"query": "a", "documents": [{"text": "a", "id": `+value+`}]}`), says)
+		}
+		x.refused("/models/rerank/rerank", strings.NewReader(`{"query": "a", "documents": [{"text": "a", "text": "b"}]}`), "given twice")
+		x.send("/v1/embeddings", body(`{"input": "a", "user": {"x": 0`, `,"\u0061":{}`, hostileBody, `}}`))
+		x.send("/v1/embeddings", io.MultiReader(strings.NewReader(`{"input": "a", "user": {"x": 0`), &names{}))
+	},
 	"gRPC messages": func(x *target) {
 		key := metadata.AppendToOutgoingContext(x.t.Context(), "authorization", "Bearer k")
 		small := &oippb.ModelInferRequest_InferInputTensor{Name: "input_ids", Datatype: "INT64", Shape: []int64{1},
@@ -480,6 +566,41 @@ var attacks = map[string]func(x *target){
 			})
 		}
 	},
+}
+
+// A bomb is a compressor of one message.
+type bomb []byte
+
+func (bomb) Name() string                                   { return "gzip" }
+func (b bomb) Compress(w io.Writer) (io.WriteCloser, error) { return bombWriter{b, w}, nil }
+func (bomb) Decompress(io.Reader) (io.Reader, error)        { return nil, io.EOF }
+
+type bombWriter struct {
+	packed []byte
+	to     io.Writer
+}
+
+func (bombWriter) Write(b []byte) (int, error) { return len(b), nil }
+func (w bombWriter) Close() error              { _, err := w.to.Write(w.packed); return err }
+
+// names are fields that differ, as many as a body may have.
+type names struct {
+	n, all int
+	left   string
+}
+
+func (r *names) Read(b []byte) (int, error) {
+	if r.all > hostileBody {
+		return 0, io.EOF
+	}
+	if r.left == "" {
+		r.left = fmt.Sprintf(`,"%x":0`, r.n)
+		r.n++
+	}
+	n := copy(b, r.left)
+	r.left = r.left[n:]
+	r.all += n
+	return n, nil
 }
 
 const inferMethod = "/inference.GRPCInferenceService/ModelInfer"
