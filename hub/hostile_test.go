@@ -10,6 +10,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -87,8 +88,31 @@ func TestEndlessHub(t *testing.T) {
 			if !strings.Contains(r.URL.Path, "/tree/") {
 				return false
 			}
-			w.Header().Set("Link", fmt.Sprintf(`<%s%s>; rel="next"`, h.hub.URL, r.URL.Path))
+			n, _ := strconv.Atoi(r.URL.Query().Get("page"))
+			w.Header().Set("Link", fmt.Sprintf(`<%s%s?page=%d>; rel="next"`, h.hub.URL, r.URL.Path, n+1))
 			fmt.Fprint(w, "[]")
+			return true
+		},
+		"twice": func(h *fakeHub, w http.ResponseWriter, r *http.Request) bool { // the first page is its own next one
+			if !strings.Contains(r.URL.Path, "/tree/") {
+				return false
+			}
+			w.Header().Set("Link", fmt.Sprintf(`<%s%s>; rel="next"`, h.hub.URL, r.URL))
+			fmt.Fprint(w, "[]")
+			return true
+		},
+		"a redirect to file:": func(_ *fakeHub, w http.ResponseWriter, r *http.Request) bool {
+			if !strings.Contains(r.URL.Path, "/tree/") {
+				return false
+			}
+			http.Redirect(w, r, "file:///etc/passwd", http.StatusFound)
+			return true
+		},
+		"more than 10 redirects": func(_ *fakeHub, w http.ResponseWriter, r *http.Request) bool {
+			if !strings.Contains(r.URL.Path, "/tree/") {
+				return false
+			}
+			http.Redirect(w, r, r.URL.String(), http.StatusFound)
 			return true
 		},
 		"more than 16777216 bytes of metadata": func(_ *fakeHub, w http.ResponseWriter, r *http.Request) bool {
@@ -127,6 +151,9 @@ func TestEndlessHub(t *testing.T) {
 			_, err := h.client().Snapshot(ctx, testID, "", nil)
 			require.ErrorContains(t, err, name)
 			require.Less(t, len(h.asked()), 2*maxPages)
+			if once := strings.HasPrefix(name, "a redirect") || name == "twice"; once { // nothing is asked again in vain
+				require.Less(t, len(h.asked()), 5)
+			}
 		})
 	}
 }

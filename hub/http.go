@@ -3,6 +3,7 @@ package hub
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -57,10 +58,12 @@ func (c *Client) client(follow bool) *http.Client {
 			r.Header.Del("Authorization")
 		}
 		switch {
+		case !isWeb(r.URL):
+			return refusedError("a redirect to " + r.URL.Scheme + ":")
 		case !follow && (elsewhere || r.Response.Header.Get("X-Linked-Etag") != ""):
 			return http.ErrUseLastResponse
 		case len(via) >= 10:
-			return errors.New("more than 10 redirects")
+			return refusedError("more than 10 redirects")
 		}
 		return nil
 	}
@@ -73,6 +76,14 @@ func (c *Client) timeout() time.Duration {
 	}
 	return 10 * time.Second
 }
+
+// isWeb reports whether an address is one of HTTP.
+func isWeb(address *url.URL) bool { return address.Scheme == "https" || address.Scheme == "http" }
+
+// A refusedError is an answer that the client does not follow.
+type refusedError string
+
+func (e refusedError) Error() string { return string(e) }
 
 // A statusError is an answer other than success.
 type statusError struct {
@@ -122,10 +133,13 @@ func unreachable(err error) bool {
 	return errors.As(err, &status) && status.passing() || errors.As(err, &request) || errors.Is(err, io.ErrUnexpectedEOF)
 }
 
-// noConnection reports whether there was no connection; that seldom changes within seconds.
-func noConnection(err error) bool {
+// lasting reports whether an error will be the same within seconds: there was no connection, the certificate is not the hub's, or the hub
+// sent what the client does not follow.
+func lasting(err error) bool {
 	var network *net.OpError
-	return errors.As(err, &network) && network.Op == "dial"
+	var certificate *tls.CertificateVerificationError
+	var refused refusedError
+	return errors.As(err, &network) && network.Op == "dial" || errors.As(err, &certificate) || errors.As(err, &refused)
 }
 
 // send makes one request. The answer's body is the caller's to close; its status is below 400.
@@ -133,6 +147,9 @@ func (c *Client) send(ctx context.Context, method, address, from string, follow 
 	r, err := http.NewRequestWithContext(ctx, method, address, nil)
 	if err != nil {
 		return nil, err
+	}
+	if !isWeb(r.URL) {
+		return nil, fmt.Errorf("%s is not an address of HTTP (check HF_ENDPOINT)", c.Endpoint)
 	}
 	r.Header.Set("User-Agent", "rlxc")
 	r.Header.Set("Accept-Encoding", "identity") // sizes are those of the files
@@ -177,7 +194,7 @@ func (c *Client) retry(ctx context.Context, do func() (progress bool, err error)
 	resumes := 0
 	for failures := 0; ; resumes++ {
 		progress, err := do()
-		if err == nil || resumes == maxResumes || ctx.Err() != nil || !unreachable(err) || noConnection(err) {
+		if err == nil || resumes == maxResumes || ctx.Err() != nil || !unreachable(err) || lasting(err) {
 			return err
 		}
 		if failures++; progress {

@@ -184,11 +184,15 @@ func (c *Client) entries(ctx context.Context, r *repo, commit string, offline bo
 		return r.walk(commit)
 	}
 	files := map[string]*entry{}
-	pages := 0
-	for page := c.api(r.id, "tree", commit) + "?recursive=true"; page != ""; pages++ {
-		if pages == maxPages || len(files) > maxFiles {
-			return nil, fmt.Errorf("the hub lists more than %d pages and %d files", pages, len(files))
+	pages := map[string]bool{}
+	for page := c.api(r.id, "tree", commit) + "?recursive=true"; page != ""; {
+		switch {
+		case pages[page]:
+			return nil, fmt.Errorf("the hub lists the page %s twice", page)
+		case len(pages) == maxPages || len(files) > maxFiles:
+			return nil, fmt.Errorf("the hub lists more than %d pages and %d files", len(pages), len(files))
 		}
+		pages[page] = true
 		var part []struct {
 			Type, Path, OID, XetHash string
 			Size                     int64
