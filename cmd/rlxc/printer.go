@@ -4,9 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"io"
-	"strconv"
 	"strings"
-	"unicode"
 	"unicode/utf8"
 
 	"github.com/spf13/cobra"
@@ -57,22 +55,18 @@ func shown(name string) string {
 
 // harmless spells out control characters but for tabs and ends of lines, and marks that change the direction of text.
 func harmless(text []byte, json bool) []byte {
-	obeyed := func(r rune) bool {
-		return unicode.IsControl(r) && r != '\n' && r != '\t' || unicode.Is(unicode.Bidi_Control, r)
-	}
-	if !bytes.ContainsFunc(text, obeyed) {
+	switch {
+	case !bytes.ContainsFunc(text, files.Obeyed):
 		return text
+	case !json:
+		return []byte(files.Harmless(string(text)))
 	}
 	var out []byte
 	for _, r := range string(text) {
-		switch {
-		case !obeyed(r):
-			out = append(out, string(r)...)
-		case json:
+		if files.Obeyed(r) {
 			out = fmt.Appendf(out, "\\u%04x", r)
-		default:
-			quoted := strconv.AppendQuoteRune(nil, r)
-			out = append(out, quoted[1:len(quoted)-1]...)
+		} else {
+			out = utf8.AppendRune(out, r)
 		}
 	}
 	return out

@@ -28,6 +28,30 @@ func start(s string, n int) string {
 	return s[:cut]
 }
 
+// Obeyed reports whether terminals, editors or browsers act on a character instead of showing it: control characters but for tabs and ends
+// of lines, and marks that change the direction of text.
+func Obeyed(r rune) bool {
+	return unicode.IsControl(r) && r != '\n' && r != '\t' || unicode.Is(unicode.Bidi_Control, r)
+}
+
+// Harmless spells out what is Obeyed in a text, and replaces bytes that are not UTF-8.
+func Harmless(text string) string {
+	text = strings.ToValidUTF8(text, string(utf8.RuneError))
+	if !strings.ContainsFunc(text, Obeyed) {
+		return text
+	}
+	var b []byte
+	for _, r := range text {
+		if !Obeyed(r) {
+			b = utf8.AppendRune(b, r)
+			continue
+		}
+		quoted := strconv.AppendQuoteRune(nil, r)
+		b = append(b, quoted[1:len(quoted)-1]...)
+	}
+	return string(b)
+}
+
 // maxMessage is the largest error that repeats what a model says, in bytes.
 const maxMessage = 4 << 10
 

@@ -45,6 +45,12 @@ func TestReport(t *testing.T) {
 			require.NotContains(t, out.String(), "<"+name+">")
 		}
 	}
+	r = NewReport(&out, "\x1b[31m\u202e\x00")
+	r.Put("<p>%s</p>", "\x1b]0;title\a\u009b1m\xff\r\n\t\u2066é")
+	require.NoError(t, r.Close())
+	require.NotContains(t, out.String(), "\x1b")
+	require.Contains(t, out.String(), `<title>\x1b[31m\u202e\x00</title>`)
+	require.Contains(t, out.String(), `<p>\x1b]0;title\a\u009b1m`+"\ufffd"+`\r`+"\n\t"+`\u2066é</p>`)
 	body := out.String()[strings.Index(out.String(), "<body>"):strings.Index(out.String(), "</html>")]
 	for d := xml.NewDecoder(strings.NewReader(body)); ; { // elements are closed in order
 		if _, err := d.Token(); err != nil {

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"html"
 	"io"
+
+	"github.com/rlxc/rlxc/internal/files"
 )
 
 //go:embed report.js
@@ -34,11 +36,14 @@ func NewReport(w io.Writer, title string) *Report {
 	return r
 }
 
+// Text is HTML that shows a text. Characters that a terminal or a browser would obey are spelled out: pages hold names from models.
+func Text(text string) string { return html.EscapeString(files.Harmless(text)) }
+
 // Put writes HTML with values in it; strings among them are text, and become HTML.
 func (r *Report) Put(format string, values ...any) {
 	for i, v := range values {
 		if text, ok := v.(string); ok {
-			values[i] = html.EscapeString(text)
+			values[i] = Text(text)
 		}
 	}
 	fmt.Fprintf(r.w, format, values...)

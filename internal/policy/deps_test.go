@@ -69,7 +69,7 @@ var imports = map[string][]string{
 	// for tests alone
 	"internal/modeltest":  {"", "internal/backendtest", "ir", "models", "onnx/onnxpb", "tensor"},
 	"internal/memory":     {},
-	"internal/page":       {},
+	"internal/page":       {"internal/files"},
 	"internal/recorded":   {},
 	"internal/oippb":      {},
 	"internal/fixtures":   {"models", "tensor"}, // for tests alone

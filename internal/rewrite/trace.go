@@ -2,7 +2,6 @@ package rewrite
 
 import (
 	"context"
-	"html"
 	"io"
 	"regexp"
 	"strings"
@@ -104,7 +103,7 @@ var valueRef = regexp.MustCompile(`%\d+`)
 
 // graphText writes the text of a graph, with its values marked.
 func graphText(r *page.Report, text string) {
-	r.HTML(valueRef.ReplaceAllStringFunc(html.EscapeString(text), func(ref string) string {
+	r.HTML(valueRef.ReplaceAllStringFunc(page.Text(text), func(ref string) string {
 		return `<b data-value="` + ref[1:] + `">` + ref + `</b>`
 	}))
 }
