@@ -29,12 +29,13 @@ const (
 	memoryLimit   = 64 << 20 // what the child sets for itself
 	refusalMemory = 256 << 20
 	acceptMemory  = 512 << 20
-	refusalTime   = time.Second // of the processor: the machine may be busy
-	patience      = 20 * time.Second
+	refusalTime   = time.Second      // of the processor: the machine may be busy
+	patience      = 20 * time.Second // of the processor, for all models of a child
 )
 
 func TestMain(m *testing.M) {
 	if list := os.Getenv(childEnv); list != "" {
+		limitCPU(patience)
 		for _, path := range filepath.SplitList(list) {
 			start := cpuTime()
 			o := child(path)
@@ -44,6 +45,7 @@ func TestMain(m *testing.M) {
 		return
 	}
 	if name := os.Getenv(attackEnv); name != "" {
+		limitCPU(patience)
 		attackChild(name)
 		return
 	}
@@ -180,11 +182,17 @@ type report struct {
 	memory int64  // of the child, for all its models
 }
 
+// used returns what a process that has ended used of the processor.
+func used(s *os.ProcessState) time.Duration {
+	if s == nil { // it has not begun
+		return 0
+	}
+	return s.UserTime() + s.SystemTime()
+}
+
 // spawn runs the child on models.
 func spawn(paths []string) []report {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
-	defer cancel()
-	c := exec.CommandContext(ctx, os.Args[0])
+	c := exec.Command(os.Args[0])
 	var out, errs bytes.Buffer
 	c.Stdout, c.Stderr = &out, &errs
 	c.Env = append(os.Environ(), childEnv+"="+strings.Join(paths, string(filepath.ListSeparator)))
@@ -196,13 +204,10 @@ func spawn(paths []string) []report {
 		if c.ProcessState != nil {
 			r.memory = peakMemory(c.ProcessState)
 		}
-		switch broken := d.Decode(&r.outcome); {
-		case broken == nil:
-		case ctx.Err() != nil:
-			r.crash = fmt.Sprintf("it did not end within %v", patience)
-		default:
+		if d.Decode(&r.outcome) != nil {
 			text := errs.String()
-			r.crash = fmt.Sprintf("%v: %s", err, text[:min(len(text), 3000)])
+			r.crash = fmt.Sprintf("%v after %v of the processor, of at most %v: %s", err, used(c.ProcessState), patience,
+				text[:min(len(text), 3000)])
 		}
 	}
 	return reports

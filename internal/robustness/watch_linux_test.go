@@ -48,6 +48,14 @@ func (w *watch) opened() (names []string) {
 
 func (w *watch) close() { syscall.Close(w.fd) }
 
+// limitCPU makes the system kill this process once it has used that much of the processor, in whole seconds.
+func limitCPU(most time.Duration) {
+	seconds := uint64(most.Seconds())
+	if err := syscall.Setrlimit(syscall.RLIMIT_CPU, &syscall.Rlimit{Cur: seconds, Max: seconds}); err != nil {
+		panic(err)
+	}
+}
+
 // cpuTime is what this process has used of the processor.
 func cpuTime() time.Duration {
 	var r syscall.Rusage
