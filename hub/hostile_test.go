@@ -3,7 +3,6 @@
 package hub
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -15,7 +14,6 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -146,9 +144,7 @@ func TestEndlessHub(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			h := newFakeHub(t)
 			h.on = func(w http.ResponseWriter, r *http.Request) bool { return on(h, w, r) }
-			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-			defer cancel()
-			_, err := h.client().Snapshot(ctx, testID, "", nil)
+			_, err := h.client().Snapshot(t.Context(), testID, "", nil)
 			require.ErrorContains(t, err, name)
 			require.Less(t, len(h.asked()), 2*maxPages)
 			if once := strings.HasPrefix(name, "a redirect") || name == "twice"; once { // nothing is asked again in vain
@@ -181,10 +177,7 @@ func TestHostileCache(t *testing.T) {
 				}
 				require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o777))
 				put(path)
-				ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
-				defer cancel()
-				s, err := c.Snapshot(ctx, testID, "", nil)
-				require.NoError(t, ctx.Err())
+				s, err := c.Snapshot(t.Context(), testID, "", nil)
 				if blocked {
 					require.Error(t, err)
 				} else {

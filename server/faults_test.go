@@ -21,6 +21,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/rlxc/rlxc/internal/modeltest"
 	"github.com/rlxc/rlxc/onnx"
 	"github.com/rlxc/rlxc/onnx/onnxpb"
 	"github.com/rlxc/rlxc/pipeline"
@@ -177,11 +178,11 @@ func TestFileCutUnderLoad(t *testing.T) {
 	}
 	for range 5 {
 		n := answered.Load()
-		require.Eventually(t, func() bool { return answered.Load() > n+5 }, 20*time.Second, time.Millisecond)
+		modeltest.Wait(func() bool { return answered.Load() > n+5 })
 		time.Sleep(5 * time.Millisecond)
 		require.NoError(t, os.Truncate(file, 0))
 		n = refused.Load()
-		require.Eventually(t, func() bool { return refused.Load() > n+5 }, 20*time.Second, time.Millisecond)
+		modeltest.Wait(func() bool { return refused.Load() > n+5 })
 		require.NoError(t, os.WriteFile(file, good, 0o666)) // the next request opens it
 	}
 	cancel()
@@ -210,7 +211,7 @@ func TestCloseUnderLoad(t *testing.T) {
 			}
 		})
 	}
-	require.Eventually(t, func() bool { return answered.Load() > 20 }, 20*time.Second, time.Millisecond)
+	modeltest.Wait(func() bool { return answered.Load() > 20 })
 	require.NoError(t, s.Close())
 	wg.Wait()
 }

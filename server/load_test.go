@@ -22,6 +22,7 @@ import (
 
 	"github.com/rlxc/rlxc"
 	"github.com/rlxc/rlxc/internal/memory"
+	"github.com/rlxc/rlxc/internal/modeltest"
 	"github.com/rlxc/rlxc/pipeline"
 )
 
@@ -45,11 +46,14 @@ func quiet(t *testing.T, s *Server, goroutines int) {
 		}
 		return ""
 	}
-	for end := time.Now().Add(20 * time.Second); left() != ""; time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatal(left())
+	told := left()
+	modeltest.Wait(func() bool {
+		if now := left(); now != told {
+			told = now
+			t.Log("left: ", now)
 		}
-	}
+		return told == ""
+	})
 }
 
 // longBody is a request of n texts.

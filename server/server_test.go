@@ -20,7 +20,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/getkin/kin-openapi/openapi3"
 	"github.com/getkin/kin-openapi/openapi3filter"
@@ -30,6 +29,7 @@ import (
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 
+	"github.com/rlxc/rlxc/internal/modeltest"
 	"github.com/rlxc/rlxc/pipeline"
 	"github.com/rlxc/rlxc/tokenizer"
 )
@@ -636,7 +636,7 @@ func TestTraces(t *testing.T) {
 	a, err := client.Do(r)
 	require.NoError(t, err)
 	a.Body.Close()
-	require.Eventually(t, func() bool { return len(spans.Ended()) == 1 }, 5*time.Second, time.Millisecond)
+	modeltest.Wait(func() bool { return len(spans.Ended()) == 1 })
 	span := spans.Ended()[0]
 	require.Equal(t, "/embed", span.Name())
 	require.Equal(t, "0af7651916cd43dd8448eb211c80319c", span.SpanContext().TraceID().String())

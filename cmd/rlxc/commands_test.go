@@ -11,7 +11,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -112,8 +111,6 @@ func TestCommands(t *testing.T) {
 	defer func() { os.Args = before }()
 	modeltest.Transcript(t, file, *update, changing, func(line string) string {
 		os.Args = append([]string{"rlxc"}, split(line)...) // by which workers are started, and runs told apart
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-		defer cancel()
-		return command(t, ctx, line)
+		return command(t, t.Context(), line)
 	})
 }

@@ -41,9 +41,10 @@ import (
 	"github.com/rlxc/rlxc/internal/oippb"
 )
 
-// hostile is how often each attack is made; .ci/hostile makes more. messages is how many changed messages of gRPC are sent to each method.
+// hostile is how often each attack is made; 0 makes those of oneOfEach once. .ci/run makes each once, and .ci/hostile makes more. messages
+// is how many changed messages of gRPC are sent to each method.
 var (
-	hostile  = flag.Int("hostile", 1, "how often each attack on a server is made")
+	hostile  = flag.Int("hostile", 0, "how often each attack on a server is made; 0 for one of each kind, once")
 	messages = flag.Int("messages", 200, "changed messages of gRPC to each method")
 	attack   = flag.String("attack", "", "of a child of the test: the attack that it makes, on -target")
 	targetOf = flag.String("target", "", "the URL and the address of gRPC of the server that is attacked")
@@ -568,6 +569,12 @@ var attacks = map[string]func(x *target){
 	},
 }
 
+// oneOfEach are attacks and bodies, one for each account that bounds them: JSON of many values, ids, tensors, candidates, answers and
+// prompts; slow bodies, unread answers, connections, heads, keys, binary tensors, HTTP/2 and gRPC.
+var oneOfEach = []string{"empty lists", "ids to decode", "numbers of OIP", "spans of GLiNER", "many vectors", "a template",
+	"announced and not sent", "answers that are not read", "connections", "heads", "bodies without a key", "binary strings",
+	"pages without a window", "requests that are reset", "gRPC without a key", "gRPC messages"}
+
 // A bomb is a compressor of one message.
 type bomb []byte
 
@@ -619,8 +626,8 @@ func peak(t *testing.T, pid int) int64 {
 }
 
 // TestHostileClients attacks a server in all ways at hand, while a neighbour asks on: the server lives, the neighbour is answered, and
-// memory stays within the limit, or little above it. It uses the loopback device alone. Attackers have separate machines: here they are
-// processes that run when the server and the neighbour leave a processor idle.
+// memory stays within the limit, or little above it. It uses the loopback device alone. Attackers have separate machines. Where the
+// neighbour's waits are measured, attackers are therefore processes that run when the server and the neighbour leave a processor idle.
 func TestHostileClients(t *testing.T) {
 	if *attack != "" {
 		url, grpc, _ := strings.Cut(*targetOf, " ")
@@ -646,7 +653,7 @@ func TestHostileClients(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	var wrong atomic.Value
 	n := &neighbour{x: x}
-	for range *hostile * 100 {
+	for range max(1, *hostile*100) {
 		require.NoError(t, n.ask())
 	}
 	alone := n.waited(0)
@@ -661,12 +668,16 @@ func TestHostileClients(t *testing.T) {
 			time.Sleep(10 * time.Millisecond)
 		}
 	}()
-	for range *hostile {
-		for _, name := range slices.AppendSeq(slices.Collect(maps.Keys(bodies)), maps.Keys(attacks)) {
+	names, nice := slices.AppendSeq(slices.Collect(maps.Keys(bodies)), maps.Keys(attacks)), []string{"nice", "-n", "19"}
+	if *hostile == 0 {
+		names, nice = oneOfEach, nil // a process that waits for an idle processor would not end on a busy machine
+	}
+	for range max(1, *hostile) {
+		for _, name := range names {
 			t.Run(name, func(t *testing.T) {
 				before := len(n.waited(0))
-				said, err := exec.CommandContext(t.Context(), "nice", "-n", "19", program, "-test.run", "^TestHostileClients$",
-					"-attack", name, "-target", x.url+" "+x.grpc).CombinedOutput()
+				args := append(slices.Clip(nice), program, "-test.run", "^TestHostileClients$", "-attack", name, "-target", x.url+" "+x.grpc)
+				said, err := exec.CommandContext(t.Context(), args[0], args[1:]...).CombinedOutput()
 				require.NoError(t, err, "%s", said)
 				most := peak(t, c.Process.Pid)
 				t.Logf("peak %d MiB; the neighbour: %v", most>>20, n.waited(before))
@@ -681,7 +692,7 @@ func TestHostileClients(t *testing.T) {
 	t.Logf("the neighbour beside attacks: %v, p99 %.1f times that alone", beside,
 		float64(beside.percentile(99))/float64(alone.percentile(99)))
 	require.Nil(t, wrong.Load(), "the neighbour")
-	require.Greater(t, len(beside), 20)
+	require.NotEmpty(t, beside)
 	require.NoError(t, c.Process.Signal(syscall.SIGTERM))
 	require.NoError(t, c.Wait(), "%s", log)
 	require.NotContains(t, log.String(), "panic")
@@ -726,6 +737,12 @@ type asIs struct{}
 func (asIs) Name() string                       { return "proto" }
 func (asIs) Marshal(v any) ([]byte, error)      { return *v.(*[]byte), nil }
 func (asIs) Unmarshal(data []byte, v any) error { *v.(*[]byte) = data; return nil }
+
+// limitCPU has the system end a command that uses two minutes of the processor.
+func limitCPU(c *exec.Cmd) {
+	c.Path, c.Args = "/bin/sh", append([]string{"sh", "-c", `ulimit -t 120; exec "$0" "$@"`}, c.Args...)
+	c.Err = nil // the shell looks for the command
+}
 
 // TestHostileInputs runs commands on files and hubs that ask for much, each in a separate process that may take 512 MiB.
 func TestHostileInputs(t *testing.T) {
@@ -791,7 +808,8 @@ func TestHostileInputs(t *testing.T) {
 	packed := func(r io.Reader) io.Reader {
 		out, in := io.Pipe()
 		go func() {
-			z := gzip.NewWriter(in)
+			z, err := gzip.NewWriterLevel(in, gzip.BestSpeed)
+			require.NoError(t, err)
 			io.Copy(z, r)
 			z.Close()
 			in.Close()
@@ -832,6 +850,7 @@ func TestHostileInputs(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := process(x.args...)
+			limitCPU(c)
 			var said bytes.Buffer
 			c.Stderr, c.Stdout, c.Stdin = &said, io.Discard, x.stdin
 			hub := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -843,10 +862,7 @@ func TestHostileInputs(t *testing.T) {
 			}))
 			defer hub.Close()
 			c.Env = append(os.Environ(), "HF_ENDPOINT="+hub.URL, "HF_HOME="+t.TempDir(), "HF_HUB_OFFLINE=")
-			require.NoError(t, c.Start())
-			kill := time.AfterFunc(2*time.Minute, func() { c.Process.Kill() })
-			defer kill.Stop()
-			c.Wait() //nolint:errcheck // its code is looked at
+			c.Run() //nolint:errcheck // its code is looked at
 			require.Equal(t, x.code, c.ProcessState.ExitCode(), "%s", &said)
 			require.Contains(t, said.String(), x.says)
 			most := c.ProcessState.SysUsage().(*syscall.Rusage).Maxrss << 10

@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/rlxc/rlxc/internal/modeltest"
 )
 
 // TestInterrupted stops runs in the middle, by SIGKILL and by SIGINT: the same command continues, and the file is the one of a run that
@@ -45,10 +47,10 @@ func TestInterrupted(t *testing.T) {
 				c := start(in)
 				require.NoError(t, c.Start())
 				go io.WriteString(feed, lines.String())
-				require.Eventually(t, func() bool {
+				modeltest.Wait(func() bool {
 					info, err := os.Stat(part)
 					return err == nil && info.Size() > itemsAtOnce*wide
-				}, time.Minute, time.Millisecond)
+				})
 				time.Sleep(20 * time.Millisecond) // into the next round
 				require.NoError(t, c.Process.Signal(signal))
 				state, err := c.Process.Wait()

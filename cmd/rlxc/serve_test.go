@@ -32,6 +32,7 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
+	"github.com/rlxc/rlxc/internal/modeltest"
 	"github.com/rlxc/rlxc/internal/native"
 	"github.com/rlxc/rlxc/internal/oippb"
 )
@@ -59,8 +60,7 @@ func (t *tail) await(tb testing.TB, pattern string) []string {
 	tb.Helper()
 	re := regexp.MustCompile(pattern)
 	var m []string
-	require.Eventually(tb, func() bool { m = re.FindStringSubmatch(t.String()); return m != nil }, 30*time.Second, 5*time.Millisecond,
-		"%s", t)
+	modeltest.Wait(func() bool { m = re.FindStringSubmatch(t.String()); return m != nil })
 	return m
 }
 
@@ -247,7 +247,7 @@ func TestServeGRPCBadClients(t *testing.T) {
 	for range 4 {
 		hold()
 	}
-	require.Eventually(t, func() bool {
+	modeltest.Wait(func() bool {
 		select {
 		case c := <-ended: // a request below had the position first
 			require.Equal(t, codes.ResourceExhausted, c)
@@ -255,7 +255,7 @@ func TestServeGRPCBadClients(t *testing.T) {
 		default:
 		}
 		return status.Code(bad.Invoke(keyed, infer, &oippb.ModelInferRequest{}, new(oippb.ModelInferResponse))) == codes.ResourceExhausted
-	}, 3*time.Second, time.Millisecond)
+	})
 	require.Equal(t, codes.NotFound, status.Code(good.Invoke(keyed, infer, &oippb.ModelInferRequest{ModelName: "x"},
 		new(oippb.ModelInferResponse))))
 	for range 4 {

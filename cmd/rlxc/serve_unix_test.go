@@ -21,6 +21,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/rlxc/rlxc/internal/modeltest"
 	"github.com/rlxc/rlxc/server"
 )
 
@@ -78,7 +79,7 @@ func TestServeTerminated(t *testing.T) {
 			}
 		})
 	}
-	require.Eventually(t, func() bool { return answered.Load() > 30 }, 30*time.Second, time.Millisecond)
+	modeltest.Wait(func() bool { return answered.Load() > 30 })
 	require.NoError(t, c.Process.Signal(syscall.SIGTERM))
 	require.NoError(t, c.Wait(), "%s", log)
 	wg.Wait()
