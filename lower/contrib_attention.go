@@ -178,9 +178,17 @@ func (h *heads) attend(op ir.Attention) *ir.Value {
 	return h.reshape(y, ir.Shape{s[0], s[1], s[2].Mul(s[3])})
 }
 
-// causal is the op of a decoder whose queries are the last of the keys, or of an encoder.
+// causal returns the op of a decoder, whose queries are the last of the keys, or of an encoder. A decoder that may have keys after its
+// queries takes a bias instead: like in onnxruntime, query s sees the keys up to past + s, and the last query all of them.
 func (h *heads) causal() ir.Attention {
-	on := h.AttrBool("unidirectional", false)
+	on, S, T := h.AttrBool("unidirectional", false), h.S(), h.T()
+	if on && ir.LessEqual(T, h.past.Add(S)) != ir.Yes {
+		keys, at := h.count(T, 3, 4), h.count(S, 2, 4)
+		upTo := h.binary(ir.LessOrEqual, keys, h.binary(ir.Add, at, h.sizeScalar(h.past)))
+		last := h.binary(ir.Equal, at, h.sizeScalar(S.Sub(ir.N(1))))
+		h.hideBy(h.binary(ir.Or, upTo, last), math.Inf(-1))
+		on = false
+	}
 	return ir.Attention{Scale: h.scale(), Causal: on, Offset: on && !h.past.Is(0)}
 }
 

@@ -44,7 +44,7 @@ func (svmClassifier) read(r *reader) *rowModel {
 	}
 	m := r.machine(total)
 	a, b := r.numbers("prob_a"), r.numbers("prob_b")
-	logistic := r.text("post_transform", "NONE") == "LOGISTIC"
+	name := r.text("post_transform", "NONE")
 	pairs := n * (n - 1) / 2
 	if total == 0 {
 		return r.linearMachine(m, labels)
@@ -67,15 +67,25 @@ func (svmClassifier) read(r *reader) *rowModel {
 			post(p)
 			return p, argMax(votes)
 		case n == 2:
-			s := margins[0]
-			if logistic {
-				return []float64{sigmoid(-s), sigmoid(s)}, argMax(votes)
-			}
-			return []float64{-s, s}, argMax(votes)
+			return marginOfTwo(name, margins[0]), argMax(votes)
 		}
 		post(margins)
 		return margins, argMax(votes)
 	}}
+}
+
+// marginOfTwo returns onnxruntime's scores of two labels: what post_transform makes of their margin s. Any softmax is (1−s, s), and of
+// PROBIT the second score is never written there, and 0 here.
+func marginOfTwo(postTransform string, s float64) []float64 {
+	switch postTransform {
+	case "LOGISTIC":
+		return []float64{sigmoid(-s), sigmoid(s)}
+	case "SOFTMAX", "SOFTMAX_ZERO":
+		return []float64{1 - s, s}
+	case "PROBIT":
+		return []float64{probit(s), 0}
+	}
+	return []float64{-s, s}
 }
 
 func (r *reader) linearMachine(m *machine, labels *tensor.Tensor) *rowModel {

@@ -252,7 +252,7 @@ func (treeEnsembleRegressor) read(r *reader) *rowModel {
 }
 
 // read makes a score for each label, to which base_values are added. The label is the one of the largest score among those that have
-// votes or a base value; two labels follow rules of their own.
+// votes or a base value; two labels follow other rules.
 func (treeEnsembleClassifier) read(r *reader) *rowModel {
 	labels := r.classLabels("classlabels_int64s")
 	n := labels.Len()

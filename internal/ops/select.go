@@ -290,15 +290,20 @@ func (o Unique) Most(in [][]int) [][]int {
 	return [][]int{y, {n}, {n}, {n}}
 }
 
-// uniqueSlices groups the equal slices of x along an axis. The groups come in the order of their contents, or of their
-// first members: first has the index of each group's first member, counts its size, and inverse every slice's group.
+// uniqueSlices groups the equal slices of x along an axis. NaN equals NaN and comes last, as in ONNX's reference; onnxruntime takes NaN
+// for equal to its neighbours. The groups come in the order of their contents, or of their first members: first has the index of each
+// group's first member, counts its size, and inverse every slice's group.
 func uniqueSlices(env *ir.Env, x *tensor.Tensor, axis int, sorted bool) (first, inverse, counts []int64) {
 	s := x.Shape()
 	n, outer, inner := s[axis], s[:axis].Elements(), s[axis+1:].Elements()
 	compare := func(a, b int) int {
 		for o := range outer {
 			for i := range env.Range(inner) {
-				if d := compareElements(x, (o*n+a)*inner+i, (o*n+b)*inner+i); d != 0 {
+				i, j := (o*n+a)*inner+i, (o*n+b)*inner+i
+				if d := compareElements(x, i, j); d != 0 {
+					if x.DType().IsFloat() && math.IsNaN(x.Float64(i)) != math.IsNaN(x.Float64(j)) {
+						return -d // NaN comes after every number
+					}
 					return d
 				}
 			}

@@ -71,3 +71,23 @@ func TestWork(t *testing.T) {
 		require.GreaterOrEqual(t, l.n, c.want, "%T of %v", c.op, c.in)
 	}
 }
+
+// TestUniqueOfNaN: all NaN are one element, which sorts after every number.
+func TestUniqueOfNaN(t *testing.T) {
+	nan := math.NaN()
+	x := tensor.FromSlice([]float64{3, nan, 1, nan, math.Inf(1)})
+	for _, c := range []struct {
+		name           string
+		unsorted       bool
+		first, inverse []int64
+	}{
+		{"sorted", false, []int64{2, 0, 4, 1}, []int64{1, 3, 0, 3, 2}},
+		{"in the order of first members", true, []int64{0, 1, 2, 4}, []int64{0, 1, 2, 1, 3}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			first, inverse, _ := uniqueSlices(&ir.Env{}, x, 0, !c.unsorted)
+			require.Equal(t, c.first, first)
+			require.Equal(t, c.inverse, inverse)
+		})
+	}
+}

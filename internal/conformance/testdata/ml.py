@@ -148,7 +148,7 @@ def two_labels():
 
 def vectors():
     for kernel, params in [("LINEAR", [0.3, 0.2, 2]), ("POLY", [0.3, 0.2, 3]), ("RBF", [0.3, 0.2, 2]), ("SIGMOID", [0.3, 0.2, 2])]:
-        for t in ["NONE", "LOGISTIC"]:
+        for t in TRANSFORMS[:4]:
             for per_class in [[3, 4], [2, 3, 4], [2, 2, 1, 3]]:
                 n, total = len(per_class), sum(per_class)
                 pairs = n * (n - 1) // 2
