@@ -129,7 +129,7 @@ func TestBadFiles(t *testing.T) {
 		"no pattern": {changed("pre_tokenizer", `{"type": "Split", "pattern": {}, "behavior": "Isolated"}`),
 			`pre_tokenizer Split: its pattern is neither a String nor a Regex`},
 		"pattern": {changed("pre_tokenizer", `{"type": "Split", "pattern": {"Regex": "(a"}, "behavior": "Isolated"}`),
-			`pre_tokenizer Split: error parsing regexp`},
+			`pre_tokenizer Split: invalid regular expression: unmatched (`},
 		"replacement": {changed("pre_tokenizer", `{"type": "Metaspace", "replacement": "__"}`),
 			`pre_tokenizer Metaspace: invalid replacement "__": want one character`},
 		"post_processor": {processing(`"Rows"`), `unknown post_processor "Rows"; known are BertProcessing, ByteLevel,`},

@@ -6,7 +6,7 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/dlclark/regexp2"
+	"github.com/rlxc/rlxc/internal/oniguruma"
 )
 
 // A pattern finds what Split and Replace look for.
@@ -29,11 +29,10 @@ func compilePattern(expression string) (pattern, error) {
 
 // compileEngine returns the pattern of any regular expression.
 func compileEngine(expression string) (pattern, error) {
-	re, err := regexp2.Compile(expression, regexp2.None)
+	re, err := oniguruma.Compile(expression, patternTimeout)
 	if err != nil {
 		return nil, err
 	}
-	re.MatchTimeout = patternTimeout
 	return &engine{re}, nil
 }
 
@@ -44,17 +43,18 @@ const (
 	timePerByte    = 10 * time.Microsecond
 )
 
-// An engine is a regular expression that no scanner stands for. Its classes (\p{L}, \s) are those of Go's Unicode tables.
-type engine struct{ re *regexp2.Regexp }
+// An engine is a regular expression that no scanner stands for.
+type engine struct{ re *oniguruma.Regexp }
 
 func (p *engine) matches(text []byte, b *budget, found func(start, end int)) error {
 	if len(text) == 0 {
 		return nil
 	}
-	if err := b.take(4 * len(text)); err != nil {
+	const perByte = 8 // the characters, and their symbols in the engine
+	if err := b.take(perByte * len(text)); err != nil {
 		return err
 	}
-	defer b.take(-4 * len(text))
+	defer b.take(-perByte * len(text))
 	runes := []rune(string(text))
 	limit := patternTimeout + time.Duration(len(text))*timePerByte // where the budget has none
 	if b.most > 0 {
@@ -65,34 +65,28 @@ func (p *engine) matches(text []byte, b *budget, found func(start, end int)) err
 	}
 	begun := time.Now()
 	defer func() { b.engines -= time.Since(begun) }()
-	m, err := p.re.FindRunesMatch(runes)
 	at, index := 0, 0 // a position in text, in bytes and in runes
-	last := -1
 	advance := func(to int) int {
 		for ; index < to; index++ {
 			at += utf8.RuneLen(runes[index])
 		}
 		return at
 	}
-	for m != nil && err == nil {
-		// An empty match right after another one does not count.
-		if m.Length > 0 || m.Index != last {
-			start := advance(m.Index)
-			found(start, advance(m.Index+m.Length))
+	var late error
+	err := p.re.Matches(runes, func(from, to int) bool {
+		start := advance(from)
+		found(start, advance(to))
+		if !b.spend(to - from + 1) {
+			late = b.err
+		} else if time.Since(begun) > limit {
+			late = fmt.Errorf("tokenizer: the pattern %q took more than %v for a text of %d bytes", p.re, limit, len(text))
 		}
-		last = m.Index + m.Length
-		if !b.spend(m.Length + 1) {
-			return b.err
-		}
-		if time.Since(begun) > limit {
-			return fmt.Errorf("tokenizer: the pattern %q took more than %v for a text of %d bytes", p.re.String(), limit, len(text))
-		}
-		m, err = p.re.FindNextMatch(m)
-	}
+		return late == nil
+	})
 	if err != nil {
-		return fmt.Errorf("tokenizer: the pattern %q took more than %v: %w", p.re.String(), patternTimeout, err)
+		return fmt.Errorf("tokenizer: the pattern %q took more than %v: %w", p.re, patternTimeout, err)
 	}
-	return nil
+	return late
 }
 
 // A literal is a string to be found.

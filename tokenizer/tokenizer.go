@@ -1,11 +1,10 @@
 // Package tokenizer turns text into the ids that encoders take, and ids into text. It reads the files that come with a model. Its ids and
 // offsets are those of Hugging Face's tokenizers.
 //
-// It differs from tokenizers in four ways. An added token that is matched in normalised text, and whose normal form is empty, is never
+// It differs from tokenizers in three ways. An added token that is matched in normalised text, and whose normal form is empty, is never
 // found; tokenizers splits the text at every character. An added token outside the vocabulary has the id in the file; tokenizers numbers
 // it after the vocabulary, with the same result for each file that it wrote. A vocabulary without the unknown token, or with two tokens
-// of the same id, is an error of Open, not of the first unknown word. A regular expression that no scanner implements uses the Unicode
-// tables of Go.
+// of the same id, is an error of Open, not of the first unknown word.
 package tokenizer
 
 import (

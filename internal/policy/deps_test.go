@@ -28,7 +28,7 @@ var imports = map[string][]string{
 	"internal/files":    {},
 	"internal/jsontext": {},
 	"planner":           {"internal/page"},
-	"tokenizer":         {},
+	"tokenizer":         {"internal/oniguruma"},
 	"hub":               {},
 	"pipeline":          {"", "ir", "internal/files", "hub", "internal/memory", "onnx/onnxpb", "tokenizer", "tensor"},
 	"server":            {"", "internal/files", "internal/jsontext", "internal/memory", "internal/oippb", "internal/page", "pipeline", "tokenizer", "tensor"},
@@ -70,6 +70,7 @@ var imports = map[string][]string{
 	"internal/modeltest":  {"", "internal/backendtest", "ir", "models", "onnx/onnxpb", "tensor"},
 	"internal/memory":     {},
 	"internal/page":       {"internal/files"},
+	"internal/oniguruma":  {},
 	"internal/recorded":   {},
 	"internal/oippb":      {},
 	"internal/fixtures":   {"models", "tensor"}, // for tests alone
