@@ -36,7 +36,7 @@ func (c *Client) File(ctx context.Context, id, revision, name string) (string, e
 
 // file is File; listed is what the listing says of the file, nil if there is none.
 func (c *Client) file(ctx context.Context, r *repo, revision, name string, listed *entry) (string, error) {
-	commit := r.commit(revision)
+	commit := r.cached(revision)
 	have := func() (string, error) {
 		if commit != "" {
 			if path := r.pointer(commit, name); isFile(path) {
@@ -58,6 +58,9 @@ func (c *Client) file(ctx context.Context, r *repo, revision, name string, liste
 		}
 	}
 	m, err := c.head(ctx, r.id, revision, name)
+	if err == nil {
+		m, listed, err = c.complete(ctx, r, m, revision, name, listed)
+	}
 	if err != nil {
 		if status := (*statusError)(nil); errors.As(err, &status) && status.code == "EntryNotFound" &&
 			commitHash.MatchString(status.commit) {
@@ -74,8 +77,6 @@ func (c *Client) file(ctx context.Context, r *repo, revision, name string, liste
 	switch {
 	case commitHash.MatchString(revision) && m.commit != revision:
 		return "", fmt.Errorf("the hub returned commit %s instead: try again", m.commit)
-	case listed != nil && m.etag != listed.content():
-		return "", fmt.Errorf("the hub reports two checksums for it, %s and %s: try again", listed.content(), m.etag)
 	case listed != nil && m.size >= 0 && m.size != listed.Size:
 		return "", fmt.Errorf("the hub reports two sizes for it, %d and %d bytes: try again", listed.Size, m.size)
 	case listed != nil:
@@ -88,16 +89,53 @@ func (c *Client) file(ctx context.Context, r *repo, revision, name string, liste
 	if isFile(path) {
 		return path, nil
 	}
-	err = lock(ctx, r.lockFile(m.etag), func() error {
-		blob := r.blob(m.etag)
-		if !isFile(blob) && !c.linkShared(r, m) {
-			if err := c.download(ctx, r, m, name); err != nil {
-				return err
+	get := func() error {
+		return lock(ctx, r.lockFile(m.etag), func() error {
+			blob := r.blob(m.etag)
+			if !isFile(blob) && !c.linkShared(r, m) {
+				if err := c.download(ctx, r, m, name); err != nil {
+					return err
+				}
 			}
+			return c.point(path, blob)
+		})
+	}
+	err = get()
+	if listed == nil && errors.Is(err, errChecksum) { // the ETag may be a mirror's own checksum, in the form of git's
+		entries, other := c.entries(ctx, r, m.commit, false)
+		if e := entries[name]; other == nil && e != nil && e.content() != m.etag {
+			m.etag, m.size = e.content(), e.Size
+			err = get()
 		}
-		return c.point(path, blob)
-	})
+	}
 	return path, err
+}
+
+// complete returns metadata with what a mirror left out of it: the commit, which is that of the listing, and the checksum. A listed file is
+// known by the listing's checksum, whatever its ETag. It also returns what the listing says of the file, nil if it was not needed.
+func (c *Client) complete(ctx context.Context, r *repo, m metadata, revision, name string, listed *entry) (metadata, *entry, error) {
+	if m.commit == "" {
+		var stale, err error
+		if m.commit, stale, err = c.commit(ctx, r, revision); err != nil || stale != nil {
+			return m, listed, errors.Join(err, stale)
+		}
+	}
+	if m.etag == "" && listed == nil {
+		entries, err := c.entries(ctx, r, m.commit, false)
+		if err != nil {
+			return m, nil, err
+		}
+		if listed = entries[name]; listed == nil {
+			return m, nil, fmt.Errorf("%s is not a hub: it has the file, but neither lists it nor returns a checksum as ETag", c.Endpoint)
+		}
+	}
+	if listed != nil && m.etag != listed.content() {
+		m.etag = listed.content()
+		if hasher(m.etag, listed.Size) == nil {
+			return m, nil, fmt.Errorf("the hub lists the file with %q, not a checksum, and returns another ETag", m.etag)
+		}
+	}
+	return m, listed, nil
 }
 
 func isFile(path string) bool {

@@ -272,8 +272,8 @@ func (c *Client) resolve(id, commit, name string) string {
 
 // metadata is what the hub says of a file before it sends it.
 type metadata struct {
-	commit, etag, xet string
-	size              int64 // -1 if the hub does not say
+	commit, etag, xet string // "" if the hub does not say
+	size              int64  // -1 if the hub does not say
 }
 
 // head asks for a file's metadata. The hub answers large files with a redirect that carries them.
@@ -299,11 +299,12 @@ func (c *Client) head(ctx context.Context, id, revision, name string) (m metadat
 		if n, err := strconv.ParseInt(size, 10, 64); err == nil && n >= 0 {
 			m.size = n
 		}
-		switch {
-		case !commitHash.MatchString(m.commit):
-			return false, fmt.Errorf("%s is not a hub: no X-Repo-Commit (check HF_ENDPOINT and the proxy)", c.Endpoint)
-		case !etagText.MatchString(m.etag):
-			return false, fmt.Errorf("%s is not a hub: the ETag %q is not a checksum", c.Endpoint, m.etag)
+		// Mirrors leave out the commit, or have separate ETags: complete finds these in the listing.
+		if !commitHash.MatchString(m.commit) {
+			m.commit = ""
+		}
+		if !etagText.MatchString(m.etag) {
+			m.etag = ""
 		}
 		return false, nil
 	})

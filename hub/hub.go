@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -171,6 +172,23 @@ func (r *repo) commit(revision string) string {
 	data, err := readFile(filepath.Join(r.dir, "refs", filepath.FromSlash(revision)), noFollow, maxNote)
 	if text := strings.TrimSpace(string(data)); err == nil && commitHash.MatchString(text) {
 		return text
+	}
+	return ""
+}
+
+// cached returns the commit of a revision in the cache; "" for none. A cache without refs, as a copied one may be, has main at its only
+// snapshot.
+func (r *repo) cached(revision string) string {
+	if commit := r.commit(revision); commit != "" || revision != "main" {
+		return commit
+	}
+	refs, err := os.ReadDir(filepath.Join(r.dir, "refs"))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return ""
+	}
+	snapshots, _ := os.ReadDir(filepath.Join(r.dir, "snapshots"))
+	if len(refs) == 0 && len(snapshots) == 1 && commitHash.MatchString(snapshots[0].Name()) {
+		return snapshots[0].Name()
 	}
 	return ""
 }

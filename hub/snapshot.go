@@ -86,7 +86,7 @@ func (c *Client) snapshot(ctx context.Context, s *Snapshot, want func([]string) 
 	if err := each(ctx, s.Files, get); err != nil {
 		return err
 	}
-	if err := r.setCommit(s.Revision, s.Commit); err != nil && r.commit(s.Revision) == "" {
+	if err := r.setCommit(s.Revision, s.Commit); err != nil && r.cached(s.Revision) == "" {
 		return err
 	}
 	return nil
@@ -135,7 +135,7 @@ func (c *Client) commit(ctx context.Context, r *repo, revision string) (commit s
 	} else {
 		stale = offlineError(r.id)
 	}
-	if commit = r.commit(revision); commit == "" {
+	if commit = r.cached(revision); commit == "" {
 		return "", nil, fmt.Errorf("%w %s: %w", ErrOffline, c.Cache, stale)
 	}
 	return commit, stale, nil
