@@ -269,9 +269,17 @@ func (m *Model) openTokenizer() (*tokenizer.Tokenizer, error) {
 		m.note("case", "sentence_bert_config.json", "texts are lower-cased")
 		options = append(options, tokenizer.LowercaseFirst())
 	}
+	if slices.ContainsFunc(m.modules, func(m module) bool { return slices.Contains(m.pooling.modes, PoolLastToken) }) {
+		options = append(options, tokenizer.AppendEnd())
+	}
 	tok, err := tokenizer.Open(m.Tokenizer, options...)
 	if err != nil && m.Tokenizer == m.Dir { // no file of one was found
 		err = kindError{err, ErrNotText}
+	}
+	if err == nil {
+		for _, note := range tok.Notes() {
+			m.note("tokens", "tokenizer_config.json", "%s", note)
+		}
 	}
 	return tok, err
 }

@@ -18,8 +18,15 @@ type config struct {
 	TokenizeChineseChars *bool                 `json:"tokenize_chinese_chars"`
 	AddedTokens          map[string]addedToken `json:"added_tokens_decoder"` // by id
 
-	Class          string   `json:"tokenizer_class"`
-	AddPrefixSpace *bool    `json:"add_prefix_space"`
+	Class          string `json:"tokenizer_class"`
+	AddPrefixSpace *bool  `json:"add_prefix_space"`
+	TrimOffsets    *bool  `json:"trim_offsets"`
+	AddBos         *bool  `json:"add_bos_token"`
+	AddEos         *bool  `json:"add_eos_token"`
+	SplitSpecial   *bool  `json:"split_special_tokens"`
+	AutoMap        struct {
+		AutoTokenizer json.RawMessage // the model's own class
+	} `json:"auto_map"`
 	Legacy         *bool    `json:"legacy"`
 	KeepAccents    *bool    `json:"keep_accents"`
 	SplitByPunct   *bool    `json:"split_by_punct"`
@@ -59,6 +66,9 @@ func (n tokenName) or(other string) string {
 	}
 	return n.content
 }
+
+// roleNames are the roles of special tokens, in the order in which transformers adds their tokens.
+var roleNames = []string{"unk", "bos", "eos", "sep", "pad", "cls", "mask"}
 
 // named returns the tokens that have a part to play, by it.
 func (c *config) named() map[string]tokenName {
@@ -112,7 +122,7 @@ const longestRow = 1 << 30
 
 // apply changes what the config names.
 func (c *config) apply(d *definition) {
-	if d.bert != nil {
+	if other := d.fromJSON && c.Class != "" && !jsonClasses[c.className()].bert; d.bert != nil && !other {
 		set(&d.bert.Lower, c.DoLowerCase)
 		set(&d.bert.Chinese, c.TokenizeChineseChars)
 		if c.StripAccents != nil {
@@ -146,7 +156,7 @@ func (n sideName) or(other Side) Side {
 
 // addTokens adds the special tokens that the files name, and those of added_tokens_decoder, by their ids.
 func (c *config) addTokens(d *definition) error {
-	for _, role := range []string{"unk", "bos", "eos", "sep", "pad", "cls", "mask"} {
+	for _, role := range roleNames {
 		n := c.named()[role]
 		known := slices.ContainsFunc(d.added, func(a addedToken) bool { return a.Content == n.content })
 		if n.content != "" && (!known || n.token.Content != "") {

@@ -25,9 +25,13 @@ type definition struct {
 	roles     map[string]string
 	maxLength int // 0: the files name none
 
-	lowerFirst bool
-	cutSide    Side
-	padSide    Side
+	lowerFirst   bool
+	fromJSON     bool     // from a tokenizer.json, whose settings the config beside it may change
+	splitSpecial bool     // special tokens in a text are text
+	notes        []string // of Notes
+	config       *config  // of the files beside; nil for none
+	cutSide      Side
+	padSide      Side
 }
 
 // A component's file names the parts of tokenizer.json by these keys; the others ("version", "truncation" and "padding", which are the
@@ -202,7 +206,7 @@ func (d *definition) build() (*Tokenizer, error) {
 	t := &Tokenizer{
 		normalizer: d.normalizer, pre: d.pre, post: d.post, decoder: d.decoder, vocab: d.vocab, roles: d.roles,
 		maxLength: d.maxLength, cutSide: cmp.Or(d.cutSide, Right), padSide: cmp.Or(d.padSide, Right),
-		size:    d.vocab.size(),
+		size: d.vocab.size(), notes: d.notes,
 		scratch: sync.Pool{New: func() any { return &scratch{} }},
 	}
 	if t.model, err = makeModel(d); err != nil {
@@ -211,7 +215,7 @@ func (d *definition) build() (*Tokenizer, error) {
 	if m, ok := t.model.(*bpe); ok {
 		t.overruns = m.overruns()
 	}
-	if err := t.add(d.added); err != nil {
+	if err := t.add(d.added, d.splitSpecial); err != nil {
 		return nil, fmt.Errorf("%s: %w", addedKey, err)
 	}
 	for _, tmpl := range []template{d.post.single, d.post.pair} {
@@ -252,14 +256,25 @@ func (d *definition) lowercaseFirst() error {
 	return nil
 }
 
-// add makes the finders of added tokens.
-func (t *Tokenizer) add(tokens []addedToken) error {
+// add makes the finders of added tokens. With splitSpecial, special ones are not found.
+func (t *Tokenizer) add(tokens []addedToken, splitSpecial bool) error {
 	t.added = addedTokens{map[int64]*shownToken{}, map[string]*shownToken{}, map[string]bool{}}
 	var raw, normal []addedToken
+	next := int32(t.vocab.count) // the id of a new token
 	for _, a := range tokens {
-		if id := t.vocab.find([]byte(a.Content)); id != none && id != a.ID {
-			return fmt.Errorf("the token %q has the id %d, but %d in the vocabulary", a.Content, a.ID, id)
+		id := t.vocab.find([]byte(a.Content))
+		if id == none {
+			id = a.ID
+			if other, taken := t.vocab.token(int64(id)); taken && other != a.Content {
+				id = next // the id is another token's
+			}
 		}
+		if id != a.ID && a.ID >= 0 {
+			t.notes = append(t.notes, fmt.Sprintf("the added token %q has the id %d, as in tokenizers: %d in the file contradicts the "+
+				"vocabulary", a.Content, id, a.ID))
+			a.ID = id
+		}
+		next = max(next, a.ID+1)
 		if a.ID < 0 || a.ID >= maxID {
 			return fmt.Errorf("the token %q has the id %d; an id is at least 0 and less than %d", a.Content, a.ID, maxID)
 		}
@@ -268,6 +283,14 @@ func (t *Tokenizer) add(tokens []addedToken) error {
 		}
 		t.size = max(t.size, int(a.ID)+1)
 		shown := &shownToken{a, a.Content}
+		t.added.byID[int64(a.ID)] = shown
+		t.added.byContent[shown.Content] = shown
+		if a.Special {
+			t.added.special[shown.Content] = true
+		}
+		if a.Special && splitSpecial {
+			continue
+		}
 		if a.Normalized {
 			if t.normalizer != nil {
 				var x text
@@ -282,11 +305,6 @@ func (t *Tokenizer) add(tokens []addedToken) error {
 			normal = append(normal, a)
 		} else {
 			raw = append(raw, a)
-		}
-		t.added.byID[int64(a.ID)] = shown
-		t.added.byContent[shown.Content] = shown
-		if a.Special {
-			t.added.special[shown.Content] = true
 		}
 	}
 	t.raw, t.normal = newFinder(raw), newFinder(normal)

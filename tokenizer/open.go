@@ -33,6 +33,17 @@ func LowercaseFirst() Option {
 	}
 }
 
+// AppendEnd appends the end token to each text if tokenizer_config.json asks for it (add_eos_token) and tokenizer.json does not do so. A
+// model that takes the vector of the last token was trained with it.
+func AppendEnd() Option {
+	return func(d *definition) error {
+		if !d.fromJSON {
+			return nil
+		}
+		return d.config.appendEnd(d)
+	}
+}
+
 // Open reads a tokenizer.json, a vocab.txt (any file not named .json, with a token on each line), or the one that a folder holds, where
 // tokenizer.json takes precedence. Text is normalised as tokenizer.json says, or as by uncased BERT for vocab.txt.
 //
@@ -104,6 +115,12 @@ func open(file string, options []Option) (*Tokenizer, error) {
 	if err != nil {
 		return nil, err
 	}
+	d.config = c
+	if d.fromJSON {
+		if err := c.applyJSON(d); err != nil {
+			return nil, err
+		}
+	}
 	c.apply(d)
 	for _, option := range options {
 		if err := option(d); err != nil {
@@ -135,5 +152,9 @@ func readTokenizerJSON(data []byte) (*definition, error) {
 	if err != nil {
 		return nil, err
 	}
-	return f.define()
+	d, err := f.define()
+	if err == nil {
+		d.fromJSON = true
+	}
+	return d, err
 }

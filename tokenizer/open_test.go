@@ -168,8 +168,6 @@ func TestBadFiles(t *testing.T) {
 			"normalizer Precompiled: its charsmap has a trie of 1024 bytes, in a file of 2"},
 		"outside": {changed("normalizer", `{"type": "Precompiled", "precompiled_charsmap": "BAAAAAAAAHwA"}`),
 			"normalizer Precompiled: its charsmap points outside of its trie"},
-		"added twice": {changed("added_tokens", `[{"id": 7, "content": "[PAD]"}]`),
-			`added_tokens: the token "[PAD]" has the id 7, but 0 in the vocabulary`},
 		"added at -1": {changed("added_tokens", `[{"id": -1, "content": "new"}]`),
 			`added_tokens: the token "new" has the id -1; an id is at least 0`},
 		"a million merges": {bpe(`{"a": 0, "b": 1}`, `[`+strings.Repeat(`"a b", `, 1_000_000)+`"a b"]`),

@@ -2,9 +2,9 @@
 // offsets are those of Hugging Face's tokenizers.
 //
 // It differs from tokenizers in three ways. An added token that is matched in normalised text, and whose normal form is empty, is never
-// found; tokenizers splits the text at every character. An added token outside the vocabulary has the id in the file; tokenizers numbers
-// it after the vocabulary, with the same result for each file that it wrote. A vocabulary without the unknown token, or with two tokens
-// of the same id, is an error of Open, not of the first unknown word.
+// found; tokenizers splits the text at every character. An added token outside the vocabulary has the id in the file, unless another token
+// has it; tokenizers numbers it after the vocabulary, with the same result for each file that it wrote. A vocabulary without the unknown
+// token, or with two tokens of the same id, is an error of Open, not of the first unknown word.
 package tokenizer
 
 import (
@@ -38,6 +38,7 @@ type Tokenizer struct {
 	local     [2]bool // a long text may be cut into chunks (see chunkLen): without and with spans
 	overruns  bool    // the pieces of a word may be longer than the word (see bpe.overruns)
 
+	notes   []string
 	scratch sync.Pool // of *scratch
 }
 
@@ -73,6 +74,10 @@ func (t *tokens) free(ask func(bytes int64) error) {
 
 // MaxLength returns the maximum number of tokens per sequence in tokenizer_config.json (model_max_length), or 0 if it has none.
 func (t *Tokenizer) MaxLength() int { return t.maxLength }
+
+// Notes returns a sentence for each setting of tokenizer_config.json that versions 4 and 5 of transformers apply differently. It states
+// which version the tokenizer follows.
+func (t *Tokenizer) Notes() []string { return t.notes }
 
 // Size returns the number of ids. Each id is at least 0 and less than Size. A model whose embedding table has fewer rows does not fit the
 // tokenizer.

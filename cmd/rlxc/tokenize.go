@@ -64,6 +64,9 @@ With --json it prints an object for each sequence, on its own line.`,
 		if err != nil {
 			return err
 		}
+		for _, note := range tok.Notes() {
+			fmt.Fprintf(c.ErrOrStderr(), "note: %s\n", note)
+		}
 		return o.run(c, tok, args[1:])
 	}
 	return c

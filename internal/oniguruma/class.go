@@ -160,8 +160,8 @@ func (f flags) restrict(s runeSet, name string) runeSet {
 }
 
 // posixNames are the names of POSIX brackets.
-var posixNames = []string{"alnum", "alpha", "blank", "cntrl", "digit", "graph", "lower", "print", "punct", "space", "upper", "xdigit", "ascii",
-	"word"}
+var posixNames = []string{"alnum", "alpha", "blank", "cntrl", "digit", "graph", "lower", "print", "punct", "space", "upper", "xdigit",
+	"ascii", "word"}
 
 // class reads what follows "[", up to its "]". multi are the sequences that a class under (?i) matches beside its characters.
 func (p *parser) class(f flags) (set runeSet, multi [][]rune, err error) {

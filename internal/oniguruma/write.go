@@ -134,7 +134,8 @@ func cluster() *node {
 			concat(before(either(class("gcb=lvt"), class("gcb=t"))), after(class("gcb=t"))),
 			after(class("gcb=extend")),
 			before(class("gcb=prepend")),
-			concat(before(concat(class("pictographic"), times(class("gcb=extendonly"), 0), just(runesOf(0x200d)))), after(class("pictographic"))),
+			concat(before(concat(class("pictographic"), times(class("gcb=extendonly"), 0), just(runesOf(0x200d)))),
+				after(class("pictographic"))),
 			concat(before(concat(either(edge(`\A`), just(propertySet("gcb=regional").invert())),
 				times(concat(class("gcb=regional"), class("gcb=regional")), 0), class("gcb=regional"))), after(class("gcb=regional"))),
 		)))
