@@ -23,7 +23,7 @@ func (d *processor) convEntry() entry {
 			last := len(strides) - 1
 			return i == ir.ConvX && (strides[last] == 1 || strides[last-1] == 1 && !isDepthwise(n))
 		},
-		InPlace: func(n *ir.Node, i int) bool { // sums start from a residual: see kernel.GemmArgs
+		InPlace: func(n *ir.Node, i int) bool { // as kernel.GemmArgs says
 			return i == ir.ConvResidual && n.Op.(ir.Conv).Act == ir.NoUnary && !isDepthwise(n) && !isTiled(n)
 		},
 		StridedResult: rowsApart,

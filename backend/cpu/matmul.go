@@ -46,7 +46,7 @@ func (d *processor) matMulEntry() entry {
 	}
 }
 
-// matMulInPlace lets float32 products start from a residual: see kernel.GemmArgs.
+// matMulInPlace lets float32 products write over a residual: see kernel.GemmArgs.
 func matMulInPlace(n *ir.Node, i int) bool {
 	op, w := n.Op.(ir.MatMul), n.Inputs[ir.MatMulB].Packed
 	return i == ir.MatMulResidual && op.Act == ir.NoUnary && op.Scale() == 1 && (w == nil || w.Layout.Form == packed.F32)

@@ -17,7 +17,7 @@ type Gemm struct {
 }
 
 // GemmArgs are the operands of one [Gemm]. Strides count elements. C must not overlap any operand, but for a residual that
-// is C itself, where Act is NoUnary and Alpha is 1: the sums then start from it.
+// is C itself, where Act is NoUnary and Alpha is 1. Results are the same, bit for bit, whether it is or not.
 type GemmArgs struct {
 	A        []float32 // element (m, k) at m·ARow + k·ACol
 	ARow     int
@@ -117,7 +117,10 @@ func (s *Set) gemmPanel(tile *gemmTile, args *GemmArgs, p gemmPanel) {
 	vecs := ceilDiv(p.cols, tile.vec)
 	tiles := ceilDiv(p.rowHi-p.rowLo, tile.rows)
 	bias := pointerAt(args.Bias, p.col)
-	over := args.Residual != nil && pointer(args.Residual) == pointer(args.C)
+	starts := args.startsFromResidual(p.k, p.kBlock)
+	if starts && p.from == 0 {
+		s.startFromResidual(args, p.rowLo, p.rowHi, p.col, p.cols)
+	}
 	alpha, act := args.Alpha, 0
 	switch {
 	case args.Act == Relu:
@@ -128,7 +131,7 @@ func (s *Set) gemmPanel(tile *gemmTile, args *GemmArgs, p gemmPanel) {
 	for kLo := p.from; ; kLo += p.kBlock {
 		kLen := min(p.kBlock, p.k-kLo)
 		flags, last := 0, kLo+kLen >= p.k
-		if kLo > 0 || over || p.summed {
+		if kLo > 0 || starts || p.summed {
 			flags |= gemmAccumulate
 		}
 		var tileBias, tileRes *float32
@@ -161,7 +164,7 @@ func (s *Set) gemmPanel(tile *gemmTile, args *GemmArgs, p gemmPanel) {
 				run = min(run, max(1, blockRows/(rows*max(1, p.together))))
 			}
 			c := pointerAt(args.C, row*args.CRow+p.col)
-			if last && !separate && !over {
+			if last && !separate && !starts {
 				tileRes = pointerAt(args.Residual, row*args.ResRow+p.col)
 			}
 			a := pointerAt(args.A, row*args.ARow+(kLo-p.from)*args.ACol)
@@ -180,6 +183,21 @@ func (s *Set) gemmPanel(tile *gemmTile, args *GemmArgs, p gemmPanel) {
 		if last || p.alone {
 			return
 		}
+	}
+}
+
+// startsFromResidual reports whether sums over k start from the residual. They must if C is the residual and k has several blocks, because
+// C then holds the sums of the first ones. The memory plan decides whether C is the residual, and results must not depend on that: so a
+// residual elsewhere is copied to C in this case, and sums of one block have it added at the end in both cases.
+func (args *GemmArgs) startsFromResidual(k, kBlock int) bool {
+	return args.Residual != nil && args.Act == NoUnary && args.Alpha == 1 && kBlock < k
+}
+
+// startFromResidual copies the residual to C unless it is there.
+func (s *Set) startFromResidual(args *GemmArgs, rowLo, rowHi, col, cols int) {
+	if pointer(args.Residual) != pointer(args.C) {
+		s.copyRows(pointerAt(args.C, rowLo*args.CRow+col), args.CRow, pointerAt(args.Residual, rowLo*args.ResRow+col), args.ResRow,
+			rowHi-rowLo, cols)
 	}
 }
 

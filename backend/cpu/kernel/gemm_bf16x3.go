@@ -256,9 +256,12 @@ func (p *x3Part) multiply(at x3Group, next *x3Next) {
 	args, steps := p.args, p.steps(at)
 	col, cols := at.group*x3Tile.cols(), p.columns(at)
 	tiles := ceilDiv(cols, x3Side)
-	over := args.Residual != nil && pointer(args.Residual) == pointer(args.C)
+	starts := args.startsFromResidual(p.K, 0)
+	if starts && at.kLo == 0 {
+		p.set.startFromResidual(args, p.rowLo, p.rowHi, col, cols)
+	}
 	flags := 0
-	if at.kLo > 0 || over {
+	if at.kLo > 0 || starts {
 		flags = gemmAccumulate
 	}
 	var bad [x3BlockRows / x3Rows]uint32
@@ -271,9 +274,16 @@ func (p *x3Part) multiply(at x3Group, next *x3Next) {
 			p.again(at, p.rowLo+i*x3Rows+bits.TrailingZeros32(rows))
 		}
 	}
-	if at.kLo+p.depth(at) == p.K && (args.Bias != nil || args.Act != NoUnary || args.Alpha != 1 || args.Residual != nil && !over) {
-		p.set.gemmPanel(p.blocking.tile, args, gemmPanel{rowLo: p.rowLo, rowHi: p.rowHi, col: col, cols: cols, kBlock: 1, summed: true,
-			b: pointer(p.b[0])})
+	if at.kLo+p.depth(at) < p.K {
+		return
+	}
+	rest := *args // what the sums lack
+	if starts {
+		rest.Residual = nil
+	}
+	if rest.Bias != nil || rest.Act != NoUnary || rest.Alpha != 1 || rest.Residual != nil {
+		p.set.gemmPanel(p.blocking.tile, noescape(&rest), gemmPanel{rowLo: p.rowLo, rowHi: p.rowHi, col: col, cols: cols, kBlock: 1,
+			summed: true, b: pointer(p.b[0])})
 	}
 }
 

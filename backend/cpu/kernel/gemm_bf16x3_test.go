@@ -3,6 +3,7 @@ package kernel
 import (
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -50,7 +51,8 @@ func TestGemmBF16x3(t *testing.T) {
 	})
 }
 
-// TestGemmBF16x3OverItsResidual starts from what C holds, also where K is cut and where floats multiply some rows.
+// TestGemmBF16x3OverItsResidual holds that a product over its residual has the bits of one beside it, also where K is cut and where floats
+// multiply some rows.
 func TestGemmBF16x3OverItsResidual(t *testing.T) {
 	eachX3(t, func(t *testing.T, s *Set) {
 		r := newRand()
@@ -68,8 +70,11 @@ func TestGemmBF16x3OverItsResidual(t *testing.T) {
 			}
 			g.args.Residual, g.args.ResRow = g.args.C, g.args.CRow
 			g.runX3(t, s, 1)
+			over := slices.Clone(g.args.C)
 			g.args.Residual = g.res.inner
 			g.check(t)
+			g.runX3(t, s, 1)
+			require.Equal(t, bytesOfFloats(over), bytesOfFloats(g.args.C))
 		}
 	})
 }
