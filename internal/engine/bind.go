@@ -341,12 +341,12 @@ func constantBuffer(v *ir.Value, id, steps int) planner.Buffer {
 // prove proves a plan, and the stack that it is of for all sizes.
 func (p *Program) prove(b *Binding) error {
 	if err := planner.Check(b.Planned.Problem, b.Planned.Plan); err != nil {
-		return fmt.Errorf("the plan is wrong: %w", err)
+		return err
 	}
 	c := claim(b.Planned, p.target(), b.intact)
 	c.Made = func(step int, v *ir.Value) ir.Layout { return b.made[step][v] }
 	if err := proof.Verify(c); err != nil {
-		return fmt.Errorf("the plan is not safe: %w", err)
+		return err
 	}
 	if b.box == nil || len(b.box.stacks) == 0 {
 		return nil

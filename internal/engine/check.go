@@ -9,7 +9,7 @@ import (
 	"github.com/rlxc/rlxc/liveness"
 )
 
-// check accepts or rejects a binding before its program is made. The steps in made are new, and the others are those of the binding from.
+// check accepts or rejects a binding before its program is made, and proves it if the options ask for that. The steps in made are new, and the others are those of the binding from.
 // If from is nil, all steps are new, and of is the symbolic graph, or nil if no other binding will come from this one.
 func (p *Program) check(b, from *Binding, made []int, of *check.Symbolic) (err error) {
 	pl := b.Planned
@@ -21,15 +21,15 @@ func (p *Program) check(b, from *Binding, made []int, of *check.Symbolic) (err e
 	} else {
 		b.checked, err = check.First(plan, of)
 	}
+	if err == nil && p.opts.Verify {
+		b.madeFrom(from, made)
+		err = p.prove(b)
+	}
 	if err != nil {
 		p.cache.rejected()
 		return WithKind(ErrInternal, fmt.Errorf("internal error: the plan at %s is not safe: %w", describe(b.Dims), err))
 	}
-	if !p.opts.Verify {
-		return nil
-	}
-	b.madeFrom(from, made)
-	return p.prove(b)
+	return nil
 }
 
 // madeFrom notes the layouts from which the steps of a binding are made.

@@ -329,6 +329,9 @@ func (w way) run(p *programs.Program, wants []*programs.Analysis, errs []error) 
 			}
 		}
 	}
+	if n := program.CacheStats().Rejected; n > 0 {
+		return fmt.Sprintf("%d plans were rejected", n)
+	}
 	return ""
 }
 
