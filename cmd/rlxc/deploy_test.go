@@ -38,3 +38,38 @@ func TestDeploy(t *testing.T) {
 	}
 	require.Greater(t, found, 5)
 }
+
+// TestDeployIsClosed holds the files of deploy to what a service that others reach needs.
+func TestDeployIsClosed(t *testing.T) {
+	read := func(file string) string {
+		data, err := os.ReadFile("../../deploy/" + file)
+		require.NoError(t, err)
+		return string(data)
+	}
+	deployment, runtime, network := read("kubernetes/deployment.yaml"), read("kserve/runtime.yaml"), read("kubernetes/networkpolicy.yaml")
+	for name, text := range map[string]string{"deployment": deployment, "runtime": runtime} {
+		for _, want := range []string{"runAsNonRoot: true", "seccompProfile:\n", "type: RuntimeDefault", "readOnlyRootFilesystem: true",
+			"allowPrivilegeEscalation: false", "drop: [ALL]", "limits:\n"} {
+			require.Contains(t, text, want, name)
+		}
+	}
+	require.Contains(t, deployment, "RLXC_SERVE_API_KEY_FILE")
+	require.Regexp(t, `secretName: rlxc-keys`, deployment)
+	require.Equal(t, strings.Count(deployment, "emptyDir:"), strings.Count(deployment, "sizeLimit:"), "a volume without a bound fills the node")
+	require.Contains(t, runtime, "grpc-v2")
+	require.Contains(t, runtime, "--grpc-address", "what is declared is served")
+	for _, m := range regexp.MustCompile(`- name: (\w+)\n\s+containerPort`).FindAllStringSubmatch(deployment, -1) {
+		require.Contains(t, network, "port: "+m[1], "who reaches the port")
+	}
+	require.Contains(t, network, "policyTypes: [Ingress]")
+	customization := read("kubernetes/kustomization.yaml")
+	files, err := filepath.Glob("../../deploy/*/*.yaml")
+	require.NoError(t, err)
+	for _, file := range files {
+		text := read(strings.TrimPrefix(file, "../../deploy/"))
+		require.NotRegexp(t, `:latest|newTag: latest`, text, "%s: an image that changes under its name", file)
+		if strings.Contains(file, "kubernetes/") && !strings.HasSuffix(file, "kustomization.yaml") {
+			require.Contains(t, customization, "- "+filepath.Base(file))
+		}
+	}
+}
