@@ -98,8 +98,8 @@ func TestClientsOfAProxyAreSeparatePeers(t *testing.T) {
 	other.Leave()
 }
 
-// TestForeignPagesAreRefused: a page of another site, and one that reaches the server by a name of its own, gets no answer, over HTTP and gRPC,
-// with a key or without; programs, the server's own page and allowed origins do.
+// TestForeignPagesAreRefused: a page of another site, and one that reaches the server by another name, gets no answer, over HTTP and gRPC;
+// programs, the server's own page and allowed origins do.
 func TestForeignPagesAreRefused(t *testing.T) {
 	const body = `{"inputs": "a"}`
 	for _, c := range []struct {
@@ -123,17 +123,20 @@ func TestForeignPagesAreRefused(t *testing.T) {
 		{"a name that begins like localhost", []string{}, nil, "localhost.evil.example", nil, 403},
 		{"an allowed name", []string{"box.example"}, nil, "Box.Example.:8080", nil, 200},
 		{"another than the allowed name", []string{"box.example"}, nil, "a.box.example", nil, 403},
-		{"the server's page", []string{}, nil, "127.0.0.1:8080", []string{"Origin", "http://127.0.0.1:8080", "Sec-Fetch-Site", "same-origin"},
-			200},
-		{"a page of another site", nil, nil, "127.0.0.1:8080", []string{"Origin", "https://evil.example", "Sec-Fetch-Site", "cross-site"}, 403},
+		{"the server's page", []string{}, nil, "127.0.0.1:8080", []string{"Origin", "http://127.0.0.1:8080", "Sec-Fetch-Site",
+			"same-origin"}, 200},
+		{"a page of another site", nil, nil, "127.0.0.1:8080", []string{"Origin", "https://evil.example", "Sec-Fetch-Site",
+			"cross-site"}, 403},
 		{"a page of another site, in an old browser", nil, nil, "127.0.0.1:8080", []string{"Origin", "https://evil.example"}, 403},
 		{"a page in a frame without an origin", nil, nil, "127.0.0.1:8080", []string{"Origin", "null"}, 403},
-		{"a page of another port", nil, nil, "localhost:8080", []string{"Origin", "http://localhost:3000", "Sec-Fetch-Site", "same-site"}, 403},
+		{"a page of another port", nil, nil, "localhost:8080", []string{"Origin", "http://localhost:3000", "Sec-Fetch-Site",
+			"same-site"}, 403},
 		{"an allowed origin", nil, []string{"http://localhost:3000"}, "localhost:8080", []string{"Origin", "http://localhost:3000",
 			"Sec-Fetch-Site", "same-site"}, 200},
 		{"another than the allowed origin", nil, []string{"http://localhost:3000"}, "localhost:8080", []string{"Origin",
 			"http://localhost:3001", "Sec-Fetch-Site", "same-site"}, 403},
-		{"any origin", nil, []string{"*"}, "localhost:8080", []string{"Origin", "https://any.example", "Sec-Fetch-Site", "cross-site"}, 200},
+		{"any origin", nil, []string{"*"}, "localhost:8080", []string{"Origin", "https://any.example", "Sec-Fetch-Site",
+			"cross-site"}, 200},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s, _ := start(t, Options{Origins: c.origins}, served("minilm")...)
