@@ -244,7 +244,11 @@ func (c *glinerConfig) candidates(b *batch, name string, at, words, labels int, 
 			labels)
 	}
 	size := shape[1] * shape[2] * shape[3]
-	return by(b.floats(t, at*size, size), words, shape[2], shape[3], labels, threshold, yield)
+	data := b.floats(t, at*size, size)
+	if err := notNaN(name, data[:words*shape[2]*shape[3]]); err != nil {
+		return err
+	}
+	return by(data, words, shape[2], shape[3], labels, threshold, yield)
 }
 
 // wordPattern finds what gliner takes for words: letters and digits, with hyphens between them, and each other character that is not

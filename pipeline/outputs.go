@@ -221,7 +221,29 @@ func (b *batch) textVector(o output, i int) ([]float32, error) {
 		return nil, b.unexpected(o, t)
 	}
 	size := t.Len() / b.count
-	return b.floats(t, i*size, size), nil
+	data := b.floats(t, i*size, size)
+	return data, notNaN(o.name, data)
+}
+
+// notNaN fails if an output has NaN for a text. What is made of it would hide that: comparisons with NaN are false, so that a label, a token
+// or a word would be chosen or left out, and a similarity and a bit would be 0. Infinities order labels, and stay.
+func notNaN(output string, data []float32) error {
+	var a, b, c, d float32 // sums of zeros, or of NaN for what is not finite; four, because each waits for its last addition
+	n := len(data) &^ 3
+	for i := 0; i < n; i += 4 {
+		x := data[i : i+4 : i+4]
+		a, b, c, d = a+x[0]*0, b+x[1]*0, c+x[2]*0, d+x[3]*0
+	}
+	for _, x := range data[n:] {
+		a += x * 0
+	}
+	if a+b+c+d == 0 {
+		return nil
+	}
+	if i := slices.IndexFunc(data, func(x float32) bool { return x != x }); i >= 0 {
+		return kindError{fmt.Errorf("pipeline: the model returned NaN as number %d of its output %q for a text", i, output), ErrNaN}
+	}
+	return nil
 }
 
 // tokenVectors returns the vectors of the tokens of sequence i in an output of a form per token, one after the other, without padding.
@@ -239,7 +261,8 @@ func (b *batch) tokenVectors(o output, i int) (data []float32, tokens, size int,
 		return nil, 0, 0, b.unexpected(o, t)
 	}
 	size = shape[lead:].Elements()
-	return b.floats(t, from*size, tokens*size), tokens, size, nil
+	data = b.floats(t, from*size, tokens*size)
+	return data, tokens, size, notNaN(o.name, data)
 }
 
 // unexpected is the error of a result whose sizes contradict its form.

@@ -23,6 +23,8 @@ var (
 	// ErrInvalid: an argument is invalid, such as a text without a mask for Fill. The text of the error says why. It quotes at most 100
 	// bytes of each argument.
 	ErrInvalid = errors.New("an argument is invalid")
+	// ErrNaN: the model returned NaN for a text. The error names the output.
+	ErrNaN = errors.New("the model returned NaN")
 	// ErrPooling: neither the model's files nor Options.Pooling name the pooling.
 	ErrPooling = errors.New("the pooling is unknown")
 	// ErrNotText: the model takes other inputs than tokens, or it has no tokenizer.

@@ -85,6 +85,7 @@ var causes = []struct {
 	{pipeline.ErrQueueFull, http.StatusTooManyRequests, "the queue is full: try again later"},
 	{pipeline.ErrTooLarge, http.StatusRequestEntityTooLarge,
 		"the request has more tokens than the server queues: send fewer texts at a time"},
+	{pipeline.ErrNaN, http.StatusUnprocessableEntity, ""},
 	{pipeline.ErrPooling, http.StatusNotImplemented,
 		"the model's files name no pooling: start the server with --pool"},
 	{memory.ErrFull, http.StatusTooManyRequests, ""}, // the error names the bound

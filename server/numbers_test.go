@@ -153,6 +153,9 @@ func brokenModel(t *testing.T, name string) Model {
 	dir := filepath.Join(t.TempDir(), name)
 	require.NoError(t, os.CopyFS(dir, os.DirFS(filepath.Join(testdata, name))))
 	file := filepath.Join(dir, "onnx", "model.onnx")
+	if _, err := os.Stat(file); err != nil {
+		file = filepath.Join(dir, "model.onnx")
+	}
 	m, err := onnx.Open(file)
 	require.NoError(t, err)
 	data, err := os.ReadFile(file)
@@ -167,6 +170,32 @@ func brokenModel(t *testing.T, name string) Model {
 	require.NoError(t, m.Close())
 	require.NoError(t, os.WriteFile(file, data, 0o666))
 	return Model{Name: name, Path: dir}
+}
+
+// TestResultsOfNaNAreErrors: no task chooses a label, a token or a span by comparing NaN.
+func TestResultsOfNaNAreErrors(t *testing.T) {
+	for name, requests := range map[string]map[string]string{
+		"splade":   {"/embed_sparse": `{"inputs": [%s]}`, "/pipeline/fill-mask": `{"inputs": %s}`},
+		"colbert":  {"/embed_all": `{"inputs": [%s]}`, "/rerank": `{"query": "a", "texts": [%s]}`},
+		"rerank":   {"/rerank": `{"query": "a", "texts": [%s]}`, "/predict": `{"inputs": [[%s]]}`},
+		"classify": {"/predict": `{"inputs": [[%s]]}`, "/pipeline/text-classification": `{"inputs": [%s]}`},
+		"nli":      {"/pipeline/zero-shot-classification": `{"inputs": [[%s]], "parameters": {"candidate_labels": ["x"]}}`},
+		"ner":      {"/pipeline/token-classification": `{"inputs": [%s]}`},
+		"qa":       {"/pipeline/question-answering": `{"inputs": {"question": "who?", "context": %s}}`},
+		"gliner":   {"/pipeline/token-classification": `{"inputs": [%s], "parameters": {"candidate_labels": ["person"]}}`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, _ := start(t, Options{}, brokenModel(t, name))
+			for path, body := range requests {
+				text := `"Anna met a cat that sits on the mat and looks at the dog in [MASK]"`
+				body = fmt.Sprintf(body, text)
+				w := httptest.NewRecorder()
+				s.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), "POST", path, strings.NewReader(body)))
+				require.Equal(t, http.StatusUnprocessableEntity, w.Code, "%s %s: %s", path, body, w.Body)
+				require.Contains(t, w.Body.String(), "the model returned NaN", path)
+			}
+		})
+	}
 }
 
 // TestVectorsOfNaNAreErrors: a text for which the model returns NaN is an error that says so, in whichever form vectors are asked for, and

@@ -15,8 +15,8 @@ const anyOrigin = "*"
 
 type hostsKey struct{}
 
-// WithHosts returns a context for http.Server.BaseContext: requests on such connections must name the server in their Host by an IP address,
-// by localhost or a name beneath it, or by one of names. A server that has no key and that a browser can reach, as one on 127.0.0.1 can,
+// WithHosts returns a context for http.Server.BaseContext. Requests on such connections must name the server in their Host by an IP
+// address, by localhost or a name beneath it, or by one of names. A server that has no key and that a browser can reach, as one on 127.0.0.1 can,
 // should have this: a page may otherwise reach it by a name that the page's author points to its address (DNS rebinding).
 func WithHosts(ctx context.Context, names ...string) context.Context {
 	return context.WithValue(ctx, hostsKey{}, slices.Clip(append([]string{"localhost"}, names...)))
@@ -42,12 +42,14 @@ func (s *Server) foreign(r *http.Request) error {
 		return failf(http.StatusForbidden, "", "the server has no name %q: use its address, or allow the name (--allow-host)", r.Host)
 	}
 	if s.origins != nil && s.origins.Check(r) != nil {
-		return failf(http.StatusForbidden, "", "pages of %q may not use the server: allow the origin (--allow-origin)", r.Header.Get("Origin"))
+		return failf(http.StatusForbidden, "", "pages of %q may not use the server: allow the origin (--allow-origin)",
+			r.Header.Get("Origin"))
 	}
 	return nil
 }
 
-// hasName reports whether a Host is an IP address, one of names, or beneath localhost. A request of HTTP/1.0 may have none; browsers send one.
+// hasName reports whether a Host is an IP address, one of names, or beneath localhost. A request of HTTP/1.0 may have none, which is no
+// browser's.
 func hasName(names []string, host string) bool {
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		host = name
@@ -62,8 +64,8 @@ func hasName(names []string, host string) bool {
 // readableHeaders are those of answers that pages of allowed origins may read.
 const readableHeaders = binaryHead + ", Retry-After, X-Request-Id"
 
-// preflight lets pages of allowed origins read answers (CORS, https://fetch.spec.whatwg.org/#http-cors-protocol). It answers what browsers ask
-// before a request, and reports whether it did.
+// preflight lets pages of allowed origins read answers (CORS, https://fetch.spec.whatwg.org/#http-cors-protocol). It answers what browsers
+// ask before a request, and reports whether it did.
 func (s *Server) preflight(w http.ResponseWriter, r *http.Request) (answered bool) {
 	origin := r.Header.Get("Origin")
 	if origin == "" || !slices.Contains(s.options.Origins, origin) && !slices.Contains(s.options.Origins, anyOrigin) {

@@ -58,8 +58,8 @@ func TestPeers(t *testing.T) {
 	}
 }
 
-// TestClientsOfAProxyAreSeparatePeers: a client that has all that a peer may have leaves the other half to the other clients of a proxy, and
-// the error names the bound that it met.
+// TestClientsOfAProxyAreSeparatePeers: a client that has all that a peer may have leaves the other half to the other clients of a proxy,
+// and the error names the bound that it met.
 func TestClientsOfAProxyAreSeparatePeers(t *testing.T) {
 	send := func(s *Server, client string) *httptest.ResponseRecorder {
 		r := httptest.NewRequestWithContext(t.Context(), "POST", "/embed", strings.NewReader(`{"inputs": "a"}`))

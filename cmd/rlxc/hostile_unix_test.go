@@ -537,15 +537,17 @@ var attacks = map[string]func(x *target){
 	"pages of other sites": func(x *target) {
 		for _, header := range [][]string{{"Host", "evil.example"}, {"Host", "evil.example:8080", "Origin", "http://evil.example:8080"},
 			{"Host", "localhost.evil.example"}, {"Origin", "https://evil.example"}, {"Origin", "null"},
-			{"Origin", "http://localhost:1", "Sec-Fetch-Site", "same-site"}, {"Origin", "https://evil.example", "Sec-Fetch-Site", "cross-site"}} {
+			{"Origin", "http://localhost:1", "Sec-Fetch-Site", "same-site"},
+			{"Origin", "https://evil.example", "Sec-Fetch-Site", "cross-site"}} {
 			for _, path := range []string{"/embed", "/v2/models/minilm/infer", "/api/show", "/v2/repository/index"} {
 				x.refused(path, strings.NewReader(`{"inputs": "a"}`), "--allow-", append(header, "Content-Type", "text/plain")...)
 			}
 		}
 	},
 	"JSON that readers differ in": func(x *target) {
-		for value, says := range map[string]string{`1-2-3`: "number", `01`: "number", `"\ud834"`: "surrogate", `{"a": 1, "a": 2}`: "given twice",
-			"\"\xff\"": "UTF-8", `"\x"`: "escape", `[1.]`: "number", `tru`: "true"} {
+		for value, says := range map[string]string{`1-2-3`: "number", `01`: "number", `"\ud834"`: "surrogate",
+			`{"a": 1, "a": 2}`: "given twice",
+			"\"\xff\"":         "UTF-8", `"\x"`: "escape", `[1.]`: "number", `tru`: "true"} {
 			x.refused("/v1/embeddings", strings.NewReader(`{"input": "a", "user": `+value+`}`), says)
 			x.refused("/api/embed", strings.NewReader(`{"model": "minilm", "input": "a", "options": {"x": [`+value+`]}}`), says)
 			x.refused("/models/rerank/rerank", strings.NewReader(`{"query": "a", "documents": [{"text": "a", "id": `+value+`}]}`), says)
