@@ -87,6 +87,9 @@ func canonicalRules() []*Rule {
 		}},
 		{Name: "mul.mul", changes: Rounding, pattern: twice, build: func(m *match) *ir.Value {
 			r := m.number(c) * m.number(d)
+			if m.e.how.exact && (math.Abs(m.number(c))-1)*(math.Abs(m.number(d))-1) < 0 {
+				return m.refuse("one factor makes numbers larger and the other smaller, so that x·c may overflow or underflow")
+			}
 			t := m.get(c).Type
 			if !t.DType.IsFloat() || !normal(r, t.DType) || !t.Equal(m.get(d).Type) {
 				return nil
@@ -103,6 +106,14 @@ func normal(x float64, t tensor.DType) bool {
 		lo, hi = 0x1p-14, 65504.0
 	}
 	return math.Abs(x) >= lo && math.Abs(x) <= hi
+}
+
+// modest reports whether a factor may move past a sum of products. A sum has no prescribed order, so it may overflow or not by a few
+// powers of 2 in any engine. With --exact, a factor from 2⁻²⁴ to 2²⁴ may move the border of overflow by as much, and no other.
+func (m *match) modest(factor float64) bool {
+	const most = 1 << 24
+	f := math.Abs(factor)
+	return !m.e.how.exact || f >= 1.0/most && f <= most
 }
 
 // likeConstant makes a constant of one element with the type of another.

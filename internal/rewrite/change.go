@@ -17,7 +17,8 @@ const (
 	// Exact: the same numbers for all operands, up to the sign of a zero and the bits of a NaN, and the same errors.
 	Exact Change = iota
 	// Rounding: the same function of finite numbers with roundings at other positions, where nothing in between overflows. Such a
-	// rule does not apply where its result decides a step (see steps).
+	// rule does not apply where its result decides a step (see steps). With --exact, rules that move constant factors do not apply where
+	// they move an overflow or an underflow (see match.modest).
 	Rounding
 	// Meaning: another function, which is as good under what the rule assumes of the model.
 	Meaning

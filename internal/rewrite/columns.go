@@ -99,7 +99,7 @@ func columnRules(name string, linear, x, w, bias *pattern, run func(m *match) in
 	scale := func(m *match) *ir.Value {
 		factors := m.columnNumbers(m.get(c))
 		offset := offsets(m, len(factors))
-		if factors == nil || offset == nil {
+		if factors == nil || offset == nil || slices.ContainsFunc(factors, func(f float32) bool { return !m.modest(float64(f)) && f != 0 }) {
 			return nil
 		}
 		weights := m.scaled(m.get(w), factors, run(m))

@@ -27,7 +27,9 @@ differently.
 
 From -O 1 on, a node whose result nothing needs is removed, and with it an error of its sizes.
 
-` + "`--exact` (`CompileOptions.Exact`)" + ` skips the rewrites of the last two kinds, which are these:
+` + "`--exact` (`CompileOptions.Exact`)" + ` skips the rewrites of the last two kinds, which are these. It also keeps two
+factors apart of which one makes numbers larger and the other smaller, and a factor beyond 2^24 or 2^-24 of a product:
+(x·1e20)/1e20 is infinite where x·1e20 is.
 
 `
 

@@ -110,7 +110,7 @@ func TestExactKeepsMeaning(t *testing.T) {
 	}{
 		{"quantize.pair", `graph "" (%0: f32[n]) { const %1: f32[] = [0.0078740157] const %2: i8[] = [0] %3 = neg(%0)
 			%4 = quantize(%3, %1, %2) {to=i8}
-			%5 = dequantize(%4, %1, %2) {to=f32} %6 = neg(%5) return %6 }`, []*tensor.Tensor{floats(5, 0.3)}},
+			%5 = dequantize(%4, %1, %2) {to=f32} %6 = reduce_sum(%5) {axes=[0], keepdims=true} return %6 }`, []*tensor.Tensor{floats(5, 0.3)}},
 		{"gather.unchecked", `graph "" (%0: i64[n]) { const %1: f32[3] = [2,2,2] %2 = gather(%1, %0) return %2 }`,
 			[]*tensor.Tensor{ints(1, 7)}},
 		{"attention.weak_mask", `graph "" (%0: f32[b,1,s,2], %1: bool[s]) { const %2: f32[] = [-10000] const %7: f32[] = [-1]
@@ -169,4 +169,45 @@ func TestSumsOfScoresEnd(t *testing.T) {
 	_, err := Run(t.Context(), g, nil, Options{Level: O2, Verify: true})
 	require.NoError(t, err)
 	requireEqualResults(t, parse(t, text), g)
+}
+
+// TestExactKeepsRange: with Exact, no constant factor moves so that an overflow or an underflow vanishes.
+func TestExactKeepsRange(t *testing.T) {
+	for _, c := range []struct {
+		rule, text string
+		x          float64
+	}{
+		{"mul.mul", `graph "" (%0: f32[n,1]) { const %1: f32[] = [1e20] %2 = mul(%0, %1) %3 = div(%2, %1) return %3 }`, 1e30},
+		{"mul.mul", `graph "" (%0: f32[n,1]) { const %1: f32[] = [1e-30] const %2: f32[] = [1e30] %3 = mul(%0, %1) %4 = mul(%3, %2)
+			return %4 }`, 1e-30},
+		{"mul.mul", `graph "" (%0: f32[n,1]) { const %1: f32[] = [4] const %2: f32[] = [0.25] %3 = mul(%0, %1) %4 = mul(%3, %2)
+			return %4 }`, 3e38},
+		{"matmul.scale_a", `graph "" (%0: f32[n,1], %1: f32[1,1]) { const %2: f32[] = [1e20] %3 = mul(%0, %2) %4 = matmul(%3, %1)
+			return %4 }`, 1e-10},
+		{"matmul.scale", `graph "" (%0: f32[n,1], %1: f32[1,1]) { const %2: f32[] = [1e-20] %3 = matmul(%0, %1) %4 = mul(%3, %2)
+			return %4 }`, 1e30},
+		{"columns.scale", `graph "" (%0: f32[n,1]) { const %1: f32[1,2] = [1e20, 1e20] const %2: f32[2] = [1e-20, 1e-30]
+			%3 = matmul(%0, %1) %4 = mul(%3, %2) return %4 }`, 1e30},
+	} {
+		t.Run(c.rule, func(t *testing.T) {
+			g := parse(t, c.text)
+			in := []*tensor.Tensor{tensor.FromSlice([]float32{float32(c.x)}, 1, 1)}
+			for range len(g.Inputs) - 1 {
+				in = append(in, tensor.FromSlice([]float32{1e10}, 1, 1))
+			}
+			want, err := ir.Interpret(g, in)
+			require.NoError(t, err)
+			s, err := Run(t.Context(), g, nil, Options{Level: O2, Verify: true, Exact: true})
+			require.NoError(t, err)
+			require.NotContains(t, ruleNames(s), c.rule)
+			got, err := ir.Interpret(g, in)
+			require.NoError(t, err)
+			requireClose(t, want[0], got[0], c.text)
+
+			g = parse(t, c.text)
+			s, err = Run(t.Context(), g, nil, Options{Level: O2, Verify: true})
+			require.NoError(t, err)
+			require.Contains(t, ruleNames(s), c.rule)
+		})
+	}
 }

@@ -41,6 +41,10 @@ func (m *match) parameter(x float64) (float32, bool) {
 		m.refuse("%g is not a factor in float32", x)
 		return 0, false
 	}
+	if !m.modest(x) {
+		m.refuse("the factor %g moves where sums overflow or underflow", x)
+		return 0, false
+	}
 	return p, true
 }
 

@@ -1,6 +1,7 @@
 package rewrite
 
 import (
+	"bytes"
 	"math"
 	"slices"
 
@@ -228,8 +229,8 @@ func quantExpandRules() []*Rule {
 // only loses precision, if the quantised values have no other reader.
 func qdqPairRules() []*Rule {
 	rounded := value().when("quantised values that are not a result of the graph", func(m *match, v *ir.Value) bool {
-		v, _ = beneathViews(v)
-		return perTensor[ir.Quantize](v) && !m.e.outputs[v]
+		of, views := beneathViews(v)
+		return (perTensor[ir.Quantize](of) || len(views) == 0 && perAxis(of)) && !m.e.outputs[of]
 	})
 	pair := node[ir.Dequantize](rounded).rest()
 	// A vector of quantised values or narrow floats, such as a bias, is small enough to hold its values.
@@ -237,17 +238,21 @@ func qdqPairRules() []*Rule {
 		when("a vector", func(m *match, v *ir.Value) bool { return len(v.Type.Shape) < 2 && foldInputs(m.root) })
 	return []*Rule{{Name: "widen.vector", pattern: vector, build: foldConstants},
 		{Name: "quantize.pair", changes: Meaning,
-			assumes: "the rounding of a QDQ pair of 8 bits or more between float operators has no meaning, nor has the clipping " +
-				"of one of 8 bits, unless its zero point is the lowest value",
+			assumes: "the rounding of a QDQ pair of 8 bits or more before or after a product has no meaning if only float operators read " +
+				"it, nor has the clipping of one of 8 bits, unless its zero point is the lowest value",
 			pattern: pair, build: func(m *match) *ir.Value {
 				values, views := beneathViews(m.get(rounded))
 				q := values.Def
 				if values.Type.DType.Bits() < 8 {
 					return m.refuse("less than 8 bits")
 				}
-				if m.root.Outputs[0].Type.DType != q.Inputs[0].Type.DType || !sameScalar(m.root.Inputs[1], q.Inputs[1]) ||
-					!sameScalar(ir.Operand(m.root.Inputs, 2), ir.Operand(q.Inputs, 2)) {
+				if m.root.Outputs[0].Type.DType != q.Inputs[0].Type.DType || !sameNumbers(m.root.Inputs[1], q.Inputs[1]) ||
+					!sameNumbers(ir.Operand(m.root.Inputs, 2), ir.Operand(q.Inputs, 2)) ||
+					perAxis(values) && m.root.Op.(ir.Dequantize).Axis != q.Op.(ir.Quantize).Axis {
 					return nil
+				}
+				if !m.e.steps.loose[q.Inputs[0]] && !leadsToSum(m.root.Outputs[0]) {
+					return m.refuse("no product is before or after it, so that rounding is what it is for")
 				}
 				if productReads(values) {
 					return m.refuse("a product also reads the quantised values")
@@ -267,6 +272,35 @@ func qdqPairRules() []*Rule {
 				}
 				return x
 			}}}
+}
+
+// perAxis reports whether v is quantised by a scale for each slice along an axis.
+func perAxis(v *ir.Value) bool {
+	if v == nil || v.Def == nil {
+		return false
+	}
+	o, ok := v.Def.Op.(ir.Quantize)
+	return ok && o.Block == 0 && len(v.Def.Inputs[1].Type.Shape) == 1
+}
+
+// leadsToSum reports whether a sum of products or of an axis reads v, or reads what is computed from it.
+func leadsToSum(v *ir.Value) bool {
+	seen := map[*ir.Value]bool{v: true}
+	for next := []*ir.Value{v}; len(next) > 0; {
+		v, next = next[0], next[1:]
+		for _, u := range v.Uses {
+			if addsUp(u.Node) {
+				return true
+			}
+			for _, y := range u.Node.Outputs {
+				if !seen[y] {
+					seen[y] = true
+					next = append(next, y)
+				}
+			}
+		}
+	}
+	return false
 }
 
 // beneathViews returns what v is views of, and these, the last one first.
@@ -356,7 +390,7 @@ const (
 // cut off is nearly all that the pair does. A zero point at the highest value, which stands for a mask, cuts off half of the numbers.
 func clips(q *ir.Node) (low, high float32, how clipping) {
 	zero, d := ir.Operand(q.Inputs, 2), q.Outputs[0].Type.DType
-	z, known := numberOrZero(zero)
+	z, most, known := rangeOfZeros(zero)
 	scale, constant := numberOf(q.Inputs[1])
 	lowest, highest := 0.0, float64(int(1)<<d.Bits()-1)
 	if !d.IsUnsigned() {
@@ -365,7 +399,7 @@ func clips(q *ir.Node) (low, high float32, how clipping) {
 	low, high = float32((lowest-z)*scale), float32((highest-z)*scale)
 	from, to := rangeOf(q.Inputs[0])
 	switch {
-	case !known || !d.IsInt() || z >= highest || math.IsInf(scale, 0):
+	case !known || !d.IsInt() || most >= highest || math.IsInf(scale, 0):
 		return low, high, clipsUnknown
 	case d.Bits() == 8 && (z > lowest || from >= 0), constant && low <= from && to <= high:
 		return low, high, clipsNothing
@@ -373,6 +407,21 @@ func clips(q *ir.Node) (low, high float32, how clipping) {
 		return low, high, clipsOff
 	}
 	return low, high, clipsUnknown
+}
+
+// rangeOfZeros returns the least and the largest of constant zero points, which are 0 where there are none.
+func rangeOfZeros(zero *ir.Value) (least, most float64, known bool) {
+	if zero == nil {
+		return 0, 0, true
+	}
+	if zero.Const == nil || zero.Const.Len() == 0 {
+		return 0, 0, false
+	}
+	least, most = math.Inf(1), math.Inf(-1)
+	for _, z := range zero.Const.Aligned().Float64s() {
+		least, most = min(least, z), max(most, z)
+	}
+	return least, most, true
 }
 
 // rangeOf returns the ends of what a value may be, as far as that is plain.
@@ -418,6 +467,15 @@ func sameScalar(a, b *ir.Value) bool {
 	p, ok := numberOf(a)
 	q, ok2 := numberOf(b)
 	return ok && ok2 && p == q && a.Type.DType == b.Type.DType
+}
+
+// sameNumbers is sameScalar for constants of any shape.
+func sameNumbers(a, b *ir.Value) bool {
+	if sameScalar(a, b) {
+		return true
+	}
+	return a != nil && b != nil && a.Const != nil && b.Const != nil && a.Type.Equal(b.Type) &&
+		bytes.Equal(a.Const.Bytes(), b.Const.Bytes())
 }
 
 // dequantize dequantises other values by the scale of old.

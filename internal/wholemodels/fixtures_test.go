@@ -39,7 +39,14 @@ func namesOf(infos []rlxc.ValueInfo) []string {
 // recorded compiles a model, runs it on the inputs recorded beside it, and calls check with each output.
 func recorded(t *testing.T, m *rlxc.Model, folder fs.FS, level rlxc.Level,
 	check func(set, output string, got, want *tensor.Tensor)) *rlxc.Program {
-	p, err := m.Compile(context.Background(), rlxc.CompileOptions{Level: level, Verify: true})
+	return recordedWith(t, m, folder, rlxc.CompileOptions{Level: level}, check)
+}
+
+// recordedWith is recorded with other options.
+func recordedWith(t *testing.T, m *rlxc.Model, folder fs.FS, o rlxc.CompileOptions,
+	check func(set, output string, got, want *tensor.Tensor)) *rlxc.Program {
+	o.Verify = true
+	p, err := m.Compile(context.Background(), o)
 	require.NoError(t, err)
 	t.Cleanup(func() { p.Close() })
 	s, err := p.NewSession()
