@@ -19,8 +19,8 @@ type StepTime struct {
 }
 
 // Profile returns the times of the steps of the last run, on the device and on the host, in execution order. The program must have been
-// compiled with CompileOptions.Profile. Profile returns nil before the first run, while another goroutine uses the session, and if the device
-// does not measure steps. A node with subgraphs appears as their steps, at most the first million.
+// compiled with CompileOptions.Profile. Profile returns nil before the first run, while another goroutine uses the session, and if the
+// device does not measure steps. A node with subgraphs appears as their steps, at most the first million.
 func (s *Session) Profile() []StepTime {
 	times := s.engine.Profile()
 	if times == nil {

@@ -52,7 +52,7 @@ func try(data []byte, level rlxc.Level) (out []*tensor.Tensor, err error) {
 		return nil, err
 	}
 	defer s.Close()
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+	ctx, cancel := newCPUDeadline(2 * time.Second)
 	defer cancel()
 	got, err := s.Run(ctx, in)
 	if err != nil {
