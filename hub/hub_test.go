@@ -530,3 +530,14 @@ func TestFromEnv(t *testing.T) {
 	t.Setenv("HF_HUB_DISABLE_IMPLICIT_TOKEN", "1")
 	require.Empty(t, FromEnv().Token)
 }
+
+// TestNoCacheWithoutHome: without a folder of the user there is no cache, and none in the folder where a command runs.
+func TestNoCacheWithoutHome(t *testing.T) {
+	for _, name := range []string{"HF_HOME", "HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE", "XDG_CACHE_HOME", "HOME", "USERPROFILE", "home"} {
+		t.Setenv(name, "")
+	}
+	c := FromEnv()
+	require.Empty(t, c.Cache)
+	_, err := c.File(t.Context(), testID, "", "config.json") // before anything is asked
+	require.ErrorContains(t, err, "no folder for the cache")
+}

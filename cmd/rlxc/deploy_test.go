@@ -55,7 +55,8 @@ func TestDeployIsClosed(t *testing.T) {
 	}
 	require.Contains(t, deployment, "RLXC_SERVE_API_KEY_FILE")
 	require.Regexp(t, `secretName: rlxc-keys`, deployment)
-	require.Equal(t, strings.Count(deployment, "emptyDir:"), strings.Count(deployment, "sizeLimit:"), "a volume without a bound fills the node")
+	require.Equal(t, strings.Count(deployment, "emptyDir:"), strings.Count(deployment, "sizeLimit:"),
+		"a volume without a bound fills the node")
 	require.Contains(t, runtime, "grpc-v2")
 	require.Contains(t, runtime, "--grpc-address", "what is declared is served")
 	for _, m := range regexp.MustCompile(`- name: (\w+)\n\s+containerPort`).FindAllStringSubmatch(deployment, -1) {
