@@ -3,8 +3,8 @@ package rlxc
 import "github.com/rlxc/rlxc/internal/engine"
 
 // The kinds of errors, for errors.Is. The text of an error says what is wrong and what to do. Its kind says what is at fault. Errors of
-// the file system and of a context keep their identity (fs.ErrNotExist, context.Canceled). An error without a kind is a fault of rlxc or
-// of the device: its text begins with "internal error" or names the device.
+// the file system and of a context keep their identity (fs.ErrNotExist, context.Canceled). An error without a kind is a fault of the
+// device, which its text names.
 var (
 	// ErrInvalidModel: the file is not a model, or the model contradicts itself or the ONNX specification.
 	ErrInvalidModel = engine.ErrInvalidModel
@@ -25,6 +25,8 @@ var (
 	ErrBusy = engine.ErrBusy
 	// ErrClosed: the model, program or session is closed.
 	ErrClosed = engine.ErrClosed
+	// ErrFileChanged: a file that the program reads weights from was written to or truncated.
+	ErrFileChanged = engine.ErrFileChanged
 	// ErrInternal: a fault of rlxc. Planning failed, or the check that precedes the first run at new sizes rejected a plan made for these
 	// sizes alone. The error then names the node.
 	ErrInternal = engine.ErrInternal

@@ -191,12 +191,14 @@ func (p *Program) Files() []string {
 	return paths
 }
 
-// CheckFiles fails with an error that names the first of Files that was written to or truncated since it was opened. Results of a program
-// whose files changed are those of no model. A file that was deleted, or that another file was renamed to, stays as it was for the program.
+// CheckFiles fails with ErrFileChanged, and names the file, if one of Files was written to or truncated since it was opened. Results of a
+// program whose files changed are those of no model. A file that was deleted, or that another file was renamed to, stays as it was for the
+// program.
 func (p *Program) CheckFiles() error {
 	for _, s := range p.engine.Files() {
 		if s.Changed() {
-			return fmt.Errorf("the file %s was changed while in use: to replace it, rename another file to its name", s.Path)
+			return engine.WithKind(ErrFileChanged, fmt.Errorf("the file %s was changed while in use: to replace it, rename another file to its "+
+				"name", s.Path))
 		}
 	}
 	return nil

@@ -30,6 +30,8 @@ var (
 	ErrBusy = errors.New("session in use")
 	// ErrClosed: the model, program or session is closed.
 	ErrClosed = errors.New("closed")
+	// ErrFileChanged: a file that the program reads weights from was written to or truncated.
+	ErrFileChanged = errors.New("file changed while in use")
 	// ErrInternal: a fault of rlxc, which some model or size brings to light.
 	ErrInternal = errors.New("internal error")
 )
