@@ -48,7 +48,8 @@ func newDraft(t *testing.T, program string, sizes ir.Binding) *draft {
 	device, err := target.New(target.Target{Name: "test", Align: 64, Kernels: kernels()})
 	require.NoError(t, err)
 	d := &draft{Plan: &Plan{Graph: bound, Sizes: sizes, Layouts: make([]ir.Layout, bound.NumValues()),
-		Buffers: slices.Repeat([]int{-1}, bound.NumValues()), Problem: &planner.Problem{}, Memory: &planner.Plan{Arenas: make([]planner.Arena, 1)},
+		Buffers: slices.Repeat([]int{-1}, bound.NumValues()), Problem: &planner.Problem{},
+		Memory: &planner.Plan{Arenas: make([]planner.Arena, 1)},
 		Target: device}, Symbolic: &Symbolic{Source: trace.Source}, values: map[string]*ir.Value{}}
 	for i, v := range bound.Inputs {
 		d.Symbolic.Inputs = append(d.Symbolic.Inputs, g.Inputs[i].Type)
@@ -129,7 +130,8 @@ const (
 		%5 "y": f32[b,1,8] = relu(%4) return %5 as "y" }`
 	// views has a view of each kind, and a step for a view.
 	views = `(%0 "x": f32[b,s,4]) { %1 "n": f32[b,s,4] = exp(%0) %2 "turned": f32[s,b,4] = transpose(%1) {perm=[1,0,2]}
-		%3 "flat": f32[b*s,2,2] = reshape(%1) {shape=[b*s,2,2]} %4 "cut": f32[b,s,2] = slice(%1) {starts=[0,0,1], sizes=[b,s,2], steps=[1,1,2]}
+		%3 "flat": f32[b*s,2,2] = reshape(%1) {shape=[b*s,2,2]} %4 "cut": f32[b,s,2] = slice(%1) {starts=[0,0,1], sizes=[b,s,2],
+			steps=[1,1,2]}
 		%5 "row": f32[b,1,4] = slice(%1) {starts=[0,0,0], sizes=[b,1,4], steps=[1,1,1]} %6 "wide": f32[b,s,4] = expand(%5) {shape=[b,s,4]}
 		%7 "padded": f32[b,2*s,4] = pad(%1) {mode=constant, before=[0,s,0], after=[0,0,0]} %8 "copied": f32[s,b,4] = copy(%2)
 		%9 "o1": f32[s,b,4] = relu(%2) %10 "o2": f32[b*s,2,2] = relu(%3) %11 "o3": f32[b,s,2] = relu(%4) %12 "o4": f32[b,s,4] = relu(%6)
@@ -138,7 +140,8 @@ const (
 	chain = `(%0 "x": f32[b,s]) { %1 "n": f32[b,s] = exp(%0) %2 "m": f32[b,s] = relu(%1) %3 "sum": f32[b,s] = add(%2, %0)
 		%4 "y": f32[b,s] = softmax(%3) {axis=1} return %4 as "y" }`
 	// thirds has a step that may be over a slice.
-	thirds = `(%0 "x": f32[b,s,12]) { %1 "all": f32[b,s,12] = exp(%0) %2 "q": f32[b,s,4] = slice(%1) {starts=[0,0,0], sizes=[b,s,4], steps=[1,1,1]}
+	thirds = `(%0 "x": f32[b,s,12]) { %1 "all": f32[b,s,12] = exp(%0) %2 "q": f32[b,s,4] = slice(%1) {starts=[0,0,0], sizes=[b,s,4],
+		steps=[1,1,1]}
 		%3 "k": f32[b,s,4] = slice(%1) {starts=[0,0,4], sizes=[b,s,4], steps=[1,1,1]} %4 "p": f32[b,s,4] = add(%2, %3)
 		%5 "y": f32[b,s,4] = relu(%4) return %5 as "y" }`
 	// readers has two readers of "n", one of which may read late.
@@ -151,7 +154,8 @@ const (
 	lasting = `(%0 "x": f32[b,s]) { const %1 "k": f32[2,2] = [1,2,3,4] %2 "turned": f32[2,2] = transpose(%1) {perm=[1,0]}
 		%3 "n": f32[2,2] = relu(%2) %4 "y": f32[2,2] = add(%3, %1) return %4 as "y" }`
 	// several has a step of three results.
-	several = `(%0 "x": f32[b,s]) { %1 "q": u8[b,s], %2 "scale": f32[], %3 "zero": u8[] = onnx.DynamicQuantizeLinear(%0) return %1, %2, %3 }`
+	several = `(%0 "x": f32[b,s]) { %1 "q": u8[b,s], %2 "scale": f32[], %3 "zero": u8[] = onnx.DynamicQuantizeLinear(%0)
+		return %1, %2, %3 }`
 )
 
 // parts puts both operands of the Concat of the program joined into its result.
@@ -183,13 +187,17 @@ func TestRejections(t *testing.T) {
 		}, `the constant "k" is f32[2,2], and its content has the shape [4]`},
 
 		// layouts
-		{"an input with a gap", joined, parts, func(d *draft) { d.layout("x").Strides = []int{13, 4, 1} }, `"x" is not row-major in separate`},
+		{"an input with a gap", joined, parts, func(d *draft) { d.layout("x").Strides = []int{13, 4, 1} },
+			`"x" is not row-major in separate`},
 		{"a result with a gap", joined, parts, func(d *draft) { d.layout("y").Offset = 1 }, `"y" is not row-major in separate memory`},
-		{"a layout of another size", joined, parts, func(d *draft) { d.layout("y").Shape = []int{1, 1, 8} }, `"y" is not row-major in separate`},
-		{"a constant that is turned", lasting, nil, func(d *draft) { d.layout("k").Strides = []int{1, 2} }, `the constant "k" is not row-major`},
+		{"a layout of another size", joined, parts, func(d *draft) { d.layout("y").Shape = []int{1, 1, 8} },
+			`"y" is not row-major in separate`},
+		{"a constant that is turned", lasting, nil, func(d *draft) { d.layout("k").Strides = []int{1, 2} },
+			`the constant "k" is not row-major`},
 		{"a result without a layout", joined, parts, func(d *draft) { *d.layout("y") = ir.Layout{} }, `its result "y" has no layout`},
 		{"a second result over another", several, nil, func(d *draft) { d.over("zero", "x") }, `its result "zero" is in the memory of "x"`},
-		{"a view of another size", views, nil, func(d *draft) { d.layout("flat").Shape = []int{5, 2, 2} }, `the view "flat" does not have the shape`},
+		{"a view of another size", views, nil, func(d *draft) { d.layout("flat").Shape = []int{5, 2, 2} },
+			`the view "flat" does not have the shape`},
 		{"a view of other memory", views, nil, func(d *draft) { d.layout("flat").Root = d.values["x"] }, `"flat" shows memory of "x"`},
 		{"a reshape elsewhere", views, nil, func(d *draft) { d.layout("flat").Offset = 4 }, `the view "flat" is at element 4`},
 		{"a reshape with other strides", views, nil, func(d *draft) { d.layout("flat").Strides = []int{4, 1, 2} }, `the view "flat" is at`},
@@ -232,7 +240,8 @@ func TestRejections(t *testing.T) {
 			*d.layout("p") = l
 		}, `its result "p" is at element 0 of "all" with strides [12 4 1]`},
 		{"over an operand that another operand reads in other order", `(%0 "x": f32[b,b]) { %1 "n": f32[b,b] = exp(%0)
-			%2 "t": f32[b,b] = transpose(%1) {perm=[1,0]} %3 "y": f32[b,b] = add(%1, %2) %4 "o": f32[b,b] = copy(%3) return %4 as "o" }`, nil,
+			%2 "t": f32[b,b] = transpose(%1) {perm=[1,0]} %3 "y": f32[b,b] = add(%1, %2) %4 "o": f32[b,b] = copy(%3)
+			return %4 as "o" }`, nil,
 			func(d *draft) { d.over("y", "n") }, `its result "y" is over its operand "t", which it reads in another way`},
 		{"over a slice by other strides", thirds, func(d *draft) { d.over("p", "q") },
 			func(d *draft) { d.layout("p").Strides = []int{36, 6, 1} }, `its result "p" is at element 0 of "all"`},
@@ -249,7 +258,8 @@ func TestRejections(t *testing.T) {
 		{"over a constant", lasting, nil, func(d *draft) { d.over("n", "turned") }, `its result "n" is at element 0 of "k"`},
 		{"an output with gaps", thirds, func(d *draft) { d.over("p", "q") }, func(d *draft) { d.Graph.Outputs[0] = d.values["p"] },
 			`output "p" is not row-major`},
-		{"an output that is an input", chain, nil, func(d *draft) { d.Graph.Outputs[0] = d.values["x"] }, `output "x" is not row-major, or`},
+		{"an output that is an input", chain, nil, func(d *draft) { d.Graph.Outputs[0] = d.values["x"] },
+			`output "x" is not row-major, or`},
 		{"an operand by strides that the kernel does not take", views, nil, func(d *draft) { d.kernel("o1").Strided = nil },
 			`its operand "turned" has strides [4 12 1]`},
 
@@ -270,7 +280,8 @@ func TestRejections(t *testing.T) {
 			d.Problem.Buffers[0].Boundary, d.Memory.Slots[0] = planner.None, planner.Slot{Offset: 1024, Size: 24}
 			d.Memory.Arenas[0].Size = 2048
 		}, `output "present" may have the memory of input "past"`},
-		{"an output that grows on another axis", `(%0 "past": f32[s,b], %1 "new": f32[s,1]) { %2 "present": f32[s,b+1] = concat(%0, %1) {axis=1}
+		{"an output that grows on another axis",
+			`(%0 "past": f32[s,b], %1 "new": f32[s,1]) { %2 "present": f32[s,b+1] = concat(%0, %1) {axis=1}
 			return %2 as "present" }`, func(d *draft) { d.outside("past"); d.outside("present") }, func(d *draft) { d.Grown = []int{0} },
 			`output "present" may have the memory of input "past"`},
 		{"an append to an input that is read later", `(%0 "new": f32[s,b,1], %1 "lengths": i64[b], %2 "past": f32[4,b,1]) {
@@ -284,29 +295,46 @@ func TestRejections(t *testing.T) {
 		{"a value without a buffer", chain, nil, func(d *draft) { d.Buffers[d.values["m"].ID] = -1 }, `"m" has no buffer`},
 		{"two values at once", chain, nil, func(d *draft) { d.slot("m").Offset = d.slot("x").Offset },
 			`"m" at bytes 0 to 24 and "x" at bytes 0 to 24 are both in use at step 1`},
-		{"values whose ends meet", chain, nil, func(d *draft) { d.slot("m").Offset = d.slot("n").Offset; d.Target.Align = 1; d.slot("n").Offset -= 23 },
+		{"values whose ends meet", chain, nil, func(d *draft) {
+			d.slot("m").Offset = d.slot("n").Offset
+			d.Target.Align = 1
+			d.slot("n").Offset -= 23
+		},
 			`"m" at bytes 64 to 88 and "n" at bytes 41 to 65 are both in use at step 1`},
 		{"an output that ends early", views, nil, func(d *draft) { *d.slot("o4") = *d.slot("padded") }, `"padded" at bytes`},
-		{"a value that a step reads late, overlapped", readers, func(d *draft) { d.slot("y").Offset = d.slot("n").Offset; d.NoLateReads = true },
+		{"a value that a step reads late, overlapped", readers, func(d *draft) {
+			d.slot("y").Offset = d.slot("n").Offset
+			d.NoLateReads = true
+		},
 			func(d *draft) { d.NoLateReads = false }, `"y" at bytes 64 to 88 and "n" at bytes 64 to 88 are both in use at step 3`},
 		{"a part that is there before its Concat", joined, func(d *draft) { d.slot("y").Offset = d.slot("x").Offset; parts(d) },
-			func(d *draft) { d.slot("c").Offset = d.slot("x").Offset }, `"c" at bytes 0 to 192 and "x" at bytes 0 to 96 are both in use at step 0`},
-		{"scratch over an operand", chain, nil, func(d *draft) { d.Memory.Slots[d.Scratch[3][0]].Offset = d.slot("sum").Offset }, "are both in use at step 3"},
-		{"scratch over a result", chain, nil, func(d *draft) { d.Memory.Slots[d.Scratch[3][0]].Offset = d.slot("y").Offset }, "are both in use at step 3"},
-		{"scratch that is too small", chain, nil, func(d *draft) { d.Memory.Slots[d.Scratch[3][0]].Size = 23 }, "(softmax): the scratch of"},
-		{"scratch that is missing", chain, nil, func(d *draft) { d.Scratch[3] = nil }, "it has 0 buffers for scratch, and its kernel needs 1"},
-		{"scratch that is a value", chain, nil, func(d *draft) { d.Scratch[3][0] = 0 }, "its scratch 0 is buffer 0, which is another's or none"},
-		{"a value that is scratch", chain, nil, func(d *draft) { d.Buffers[d.values["y"].ID] = d.Scratch[3][0] }, `"y" is in buffer 4, which is another's`},
+			func(d *draft) { d.slot("c").Offset = d.slot("x").Offset },
+			`"c" at bytes 0 to 192 and "x" at bytes 0 to 96 are both in use at step 0`},
+		{"scratch over an operand", chain, nil, func(d *draft) { d.Memory.Slots[d.Scratch[3][0]].Offset = d.slot("sum").Offset },
+			"are both in use at step 3"},
+		{"scratch over a result", chain, nil, func(d *draft) { d.Memory.Slots[d.Scratch[3][0]].Offset = d.slot("y").Offset },
+			"are both in use at step 3"},
+		{"scratch that is too small", chain, nil, func(d *draft) { d.Memory.Slots[d.Scratch[3][0]].Size = 23 },
+			"(softmax): the scratch of"},
+		{"scratch that is missing", chain, nil, func(d *draft) { d.Scratch[3] = nil },
+			"it has 0 buffers for scratch, and its kernel needs 1"},
+		{"scratch that is a value", chain, nil, func(d *draft) { d.Scratch[3][0] = 0 },
+			"its scratch 0 is buffer 0, which is another's or none"},
+		{"a value that is scratch", chain, nil, func(d *draft) { d.Buffers[d.values["y"].ID] = d.Scratch[3][0] },
+			`"y" is in buffer 4, which is another's`},
 		{"a buffer that is too small", chain, nil, func(d *draft) { d.slot("m").Size = 23 }, `"m" needs 24 bytes, and its buffer has 23`},
-		{"a buffer outside of its arena", chain, nil, func(d *draft) { d.Memory.Arenas[0].Size = 320 }, `"y" is at byte 320 of arena 0 and has 24`},
+		{"a buffer outside of its arena", chain, nil, func(d *draft) { d.Memory.Arenas[0].Size = 320 },
+			`"y" is at byte 320 of arena 0 and has 24`},
 		{"a buffer before its arena", chain, nil, func(d *draft) { d.slot("m").Offset = -64 }, `"m" is at byte -64 of arena 0`},
 		{"a buffer of no arena", chain, nil, func(d *draft) { d.slot("m").Arena = 1 }, `"m" is at byte 128 of arena 1`},
 		{"a buffer without memory", chain, func(d *draft) { d.Target.Segment = 64; d.slot("m").Arena = planner.NoArena },
 			func(d *draft) { d.Target.Segment = 0 }, `"m" has no memory`},
-		{"a misaligned buffer", chain, nil, func(d *draft) { d.slot("m").Offset += 4 }, `"m" is at byte 132, which is not a multiple of 64`},
+		{"a misaligned buffer", chain, nil, func(d *draft) { d.slot("m").Offset += 4 },
+			`"m" is at byte 132, which is not a multiple of 64`},
 
 		// steps
-		{"a node that is not a step", chain, nil, func(d *draft) { d.Steps, d.Scratch = d.Steps[1:], d.Scratch[1:] }, "(exp): it is not among the steps"},
+		{"a node that is not a step", chain, nil, func(d *draft) { d.Steps, d.Scratch = d.Steps[1:], d.Scratch[1:] },
+			"(exp): it is not among the steps"},
 		{"a step twice", chain, nil, func(d *draft) { d.Steps[1] = d.Steps[0] }, "a step is listed twice"},
 		{"shared code of another op", chain, func(d *draft) { d.Like = []int{-1, -1, -1, -1} }, func(d *draft) { d.Like[1] = 0 },
 			"(relu): it shares the code of step 0"},
@@ -364,7 +392,8 @@ func TestRejectionsOfLaterBindings(t *testing.T) {
 		{"the field of a pad of another size", views, nil, func(d *draft) {
 			d.node("padded").Op = ir.Pad{Mode: ir.PadConstant, Before: ir.Dims(0, 2, 0), After: ir.Dims(0, 1, 0)}
 		}, "(pad): the op has fields of other sizes"},
-		{"a slice beyond its operand", `(%0 "x": f32[2,4]) { %1 "n": f32[2,4] = exp(%0) %2 "cut": f32[2,2] = slice(%1) {starts=[0,1], sizes=[2,2],
+		{"a slice beyond its operand", `(%0 "x": f32[2,4]) { %1 "n": f32[2,4] = exp(%0) %2 "cut": f32[2,2] = slice(%1) {starts=[0,1],
+			sizes=[2,2],
 			steps=[1,2]} %3 "y": f32[2,2] = relu(%2) return %3 as "y" }`, nil, func(d *draft) {
 			d.node("cut").Op = ir.Slice{Starts: ir.Dims(0, 2), Sizes: ir.Dims(2, 2), Steps: []int{1, 2}}
 			d.layout("cut").Offset = 2
@@ -415,7 +444,8 @@ func TestNextRejects(t *testing.T) {
 	}{
 		{"a reader of a slice that moves", joined, parts, ir.Binding{"b": 1, "s": 3}, []int{0, 1, 2, 3}, nil, ""},
 		{"a reader of a slice that moves, of the same size", `(%0 "x": f32[6,4]) { %1 "n": f32[6,4] = cumsum(%0) {axis=0}
-			%2 "last": f32[1,4] = slice(%1) {starts=[s-1,0], sizes=[1,4], steps=[1,1]} %3 "k": f32[1,4] = slice(%1) {starts=[5,0], sizes=[1,4],
+			%2 "last": f32[1,4] = slice(%1) {starts=[s-1,0], sizes=[1,4], steps=[1,1]} %3 "k": f32[1,4] = slice(%1) {starts=[5,0],
+				sizes=[1,4],
 			steps=[1,1]} %4 "p": f32[1,4] = add(%2, %3) %5 "y": f32[1,4] = relu(%4) return %5 as "y" }`,
 			func(d *draft) { d.over("p", "last") }, ir.Binding{"b": 2, "s": 5}, []int{1, 2}, nil, ""},
 		{"another size of scratch alone", `(%0 "x": f32[6,4]) { %1 "n": f32[6,4] = softmax(%0) {axis=0} return %1 as "y" }`, nil,

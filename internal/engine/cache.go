@@ -189,6 +189,7 @@ func (c *cache) forget(s *Session) {
 		if key.of == s { // no other caller can use it
 			c.order.Remove(at)
 			delete(c.entries, key)
+			e.evicted = true // a session that makes room for slices still has it
 			c.stats.Bytes -= e.bytes
 			continue
 		}

@@ -9,8 +9,9 @@ import (
 	"github.com/rlxc/rlxc/liveness"
 )
 
-// check accepts or rejects a binding before its program is made, and proves it if the options ask for that. The steps in made are new, and the others are those of the binding from.
-// If from is nil, all steps are new, and of is the symbolic graph, or nil if no other binding will come from this one.
+// check accepts or rejects a binding before its program is made, and proves it if the options ask for that. The steps in made are new, and
+// the others are those of the binding from. If from is nil, all steps are new, and of is the symbolic graph, or nil if no other binding
+// will come from this one.
 func (p *Program) check(b, from *Binding, made []int, of *check.Symbolic) (err error) {
 	pl := b.Planned
 	plan := &check.Plan{Graph: pl.Graph, Sizes: b.Dims, Steps: pl.Steps, Layouts: pl.Layouts, Buffers: pl.Buffers, Scratch: pl.Scratch,

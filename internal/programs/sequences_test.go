@@ -86,8 +86,8 @@ func TestSequencesOfSizes(t *testing.T) {
 		})
 	}
 	all.Wait()
-	t.Logf("sequences: %d programs from seed %d on, %d of them on wgpu, too; %d sizes, each run at least twice among others; %d that have one "+
-		"size or that lowering refuses; %d failed\n%s", tally.ran.Load(), *firstSeed, tally.gpu.Load(), tally.pairs.Load(),
+	t.Logf("sequences: %d programs from seed %d on, %d of them on wgpu, too; %d sizes, each run twice among others; %d that have one size "+
+		"or that lowering refuses; %d failed\n%s", tally.ran.Load(), *firstSeed, tally.gpu.Load(), tally.pairs.Load(),
 		tally.refused.Load(), tally.failed.Load(), seen)
 }
 
@@ -191,7 +191,8 @@ func differs(got map[string]*tensor.Tensor, err error, want map[string]*tensor.T
 		} else if !bytes.Equal(x.Bytes(), y.Bytes()) {
 			for i := range y.Len() {
 				if y.DType().IsFloat() && x.Float64(i) != y.Float64(i) {
-					return fmt.Sprintf("element %d of output %s is %v, and %v in a session of that size alone", i, name, x.Float64(i), y.Float64(i))
+					return fmt.Sprintf("element %d of output %s is %v, and %v in a session of that size alone", i, name, x.Float64(i),
+						y.Float64(i))
 				}
 			}
 			return fmt.Sprintf("output %s differs in bits", name)

@@ -378,7 +378,8 @@ func normalizedRows(s *sized) {
 		x = s.either("Add", x, s.product(s.any(), s.width))
 	}
 	if x != nil {
-		s.add(s.node("LayerNormalization", []*value{x, s.constant(s.draw(tensor.F32, []int{s.width}, style{kind: positive}))}, attr{"axis", -1}))
+		scale := s.constant(s.draw(tensor.F32, []int{s.width}, style{kind: positive}))
+		s.add(s.node("LayerNormalization", []*value{x, scale}, attr{"axis", -1}))
 	}
 }
 

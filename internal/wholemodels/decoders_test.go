@@ -47,9 +47,8 @@ func newBatch(p *rlxc.Program, texts, room int) (_ *batch, err error) {
 	return b, nil
 }
 
-// next reads as many tokens of each text, of which padding is in front, and returns the likeliest tokens after them that none of the texts
-// has been given as written.
-func (b *batch) next(tokens [][]int64, padding []int, written [][]int64) ([]int64, error) {
+// logits reads as many tokens of each text, of which padding is in front, and returns the scores of what follows each token.
+func (b *batch) logits(tokens [][]int64, padding []int) (*tensor.Tensor, error) {
 	texts, n := len(tokens), len(tokens[0])
 	b.read += n
 	ids, positions := tensor.New(tensor.I64, texts, n), tensor.New(tensor.I64, texts, n)
@@ -79,13 +78,19 @@ func (b *batch) next(tokens [][]int64, padding []int, written [][]int64) ([]int6
 		}
 	}
 	out, err := b.Run(context.Background(), in)
+	return out["logits"], err
+}
+
+// next reads as many tokens of each text, of which padding is in front, and returns the likeliest tokens after them that none of the texts
+// has been given as written.
+func (b *batch) next(tokens [][]int64, padding []int, written [][]int64) ([]int64, error) {
+	logits, err := b.logits(tokens, padding)
 	if err != nil {
 		return nil, err
 	}
-	next := make([]int64, texts)
-	logits := out["logits"]
+	next := make([]int64, len(tokens))
 	vocabulary := logits.Shape()[2]
-	for t := range texts {
+	for t := range tokens {
 		row := make([]float32, vocabulary)
 		for i := range row {
 			row[i] = float32(logits.Float64((t*logits.Shape()[1]+logits.Shape()[1]-1)*vocabulary + i))
