@@ -270,8 +270,9 @@ func decided(pl *backend.Planned) map[string]string {
 			kind = "over an operand"
 		case l.Root != v:
 			kind = "over a slice"
-		case n.Op.Kind() == ir.KindChain:
-			kind = "tiles"
+		}
+		if n.Op.Kind() == ir.KindChain {
+			kinds["tiles"] += fmt.Sprint(v.ID, " ")
 		}
 		if kind != "" {
 			text := fmt.Sprint(v.ID, " ")
