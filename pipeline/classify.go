@@ -265,6 +265,7 @@ func (m *Model) activation(logits int) Function {
 type ZeroShotOptions struct {
 	Template   string // a sentence with {} for the label; empty for "This example is {}."
 	MultiLabel bool   // whether each label applies or not separately, instead of one of them
+	Entailment string // the model's label for entailment, such as LABEL_2; empty for the one that begins with "entail"
 	Truncated  Truncated
 }
 
@@ -282,13 +283,20 @@ func (m *Model) ZeroShot(ctx context.Context, texts, labels []string, o ZeroShot
 		template = "This example is {}."
 	}
 	entails, placeholders := m.entailment(), strings.Count(template, "{}")
+	if o.Entailment != "" {
+		if entails = slices.Index(m.config.labels, o.Entailment); entails < 0 {
+			return nil, invalidf("the model has no label %.100q for entailment: its labels are %.100s", o.Entailment,
+				listOr(m.config.labels, "no labels"))
+		}
+	}
 	switch {
 	case len(labels) == 0:
 		return nil, invalidf("no labels: want at least one")
 	case placeholders == 0:
 		return nil, invalidf("the template %.100q has no {} for the label", template)
 	case entails < 0:
-		return nil, invalidf("a model of natural language inference has a label entailment, but this one has %.100s",
+		return nil, invalidf("a model of natural language inference has a label entailment, but this one has %.100s: "+
+			"name its label for entailment (--entailment)",
 			listOr(m.config.labels, "no labels"))
 	}
 	contradicts := 0

@@ -236,9 +236,16 @@ var activations = map[string]func(float64) float64{
 	"Sigmoid":   sigmoid,
 	"SiLU":      func(x float64) float64 { return x * sigmoid(x) },
 	"LeakyReLU": func(x float64) float64 { return max(x, 0) + 0.01*min(x, 0) },
+	"Softplus":  softplus,
+	"ELU":       func(x float64) float64 { return max(x, 0) + math.Expm1(min(x, 0)) },
+	"Mish":      func(x float64) float64 { return x * math.Tanh(softplus(x)) },
+	"Hardtanh":  func(x float64) float64 { return min(max(x, -1), 1) },
 }
 
 func sigmoid(x float64) float64 { return 1 / (1 + math.Exp(-x)) }
+
+// softplus is log(1 + eˣ), written so that eˣ does not overflow.
+func softplus(x float64) float64 { return max(x, 0) + math.Log1p(math.Exp(-math.Abs(x))) }
 
 // dense is y = activation(W·x + b).
 type dense struct {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"compress/gzip"
 	"encoding/json"
+	"fmt"
 	"math"
 	"os"
 	"path/filepath"
@@ -314,6 +315,23 @@ func TestZeroShot(t *testing.T) {
 	got, err = m.ZeroShot(t.Context(), want.Texts, want.Labels, ZeroShotOptions{MultiLabel: true, Template: "It is about {}."})
 	require.NoError(t, err)
 	sameScores(t, want.Multi, got)
+
+	entails := m.config.labels[m.entailment()]
+	names := make([]string, len(m.config.labels)) // as a model without names of labels has them
+	named := ""
+	for i, label := range m.config.labels {
+		if names[i] = fmt.Sprintf("LABEL_%d", i); label == entails {
+			named = names[i]
+		}
+	}
+	m.config.labels = names
+	_, err = m.ZeroShot(t.Context(), want.Texts, want.Labels, ZeroShotOptions{})
+	require.ErrorContains(t, err, "--entailment")
+	_, err = m.ZeroShot(t.Context(), want.Texts, want.Labels, ZeroShotOptions{Entailment: "LABEL_9"})
+	require.ErrorContains(t, err, `no label "LABEL_9"`)
+	got, err = m.ZeroShot(t.Context(), want.Texts, want.Labels, ZeroShotOptions{Entailment: named})
+	require.NoError(t, err)
+	sameScores(t, want.Single, got)
 }
 
 func TestRerank(t *testing.T) {

@@ -203,13 +203,15 @@ func (m *Model) entities(text string, pieces []piece, how Aggregation, ignore []
 		return out
 	}
 	for start := 0; start < len(pieces); {
-		_, tag := m.split(pieces[start].label)
+		_, tag, letter := m.split(pieces[start].label)
 		end := start + 1
 		for end < len(pieces) {
-			begins, next := m.split(pieces[end].label)
-			if next != tag || begins {
+			begins, next, after := m.split(pieces[end].label)
+			// A single or last token is before no end of its entity.
+			if next != tag || begins || after == 'E' && strings.IndexByte("SL", letter) >= 0 {
 				break
 			}
+			letter = after
 			end++
 		}
 		add(tag, pieces[start:end])
@@ -259,20 +261,25 @@ func (m *Model) words(pieces []piece, how Aggregation) []piece {
 	return out
 }
 
-// split reports the kind of a label, and whether it begins an entity: BIO and BILOU (or BIOES) labels. What has no such prefix is a kind.
-func (m *Model) split(label string) (begins bool, kind string) {
+// split reports the kind of a label, and whether it begins an entity: BIO and BILOU (or BIOES) labels in capitals or small letters. letter
+// is the prefix, 0 for none. What has no such prefix is a kind.
+func (m *Model) split(label string) (begins bool, kind string, letter byte) {
 	prefix, kind, ok := strings.Cut(label, "-")
-	switch {
-	case ok && prefix == "B":
-		return true, kind
-	case ok && prefix == "I":
-		return false, kind
-	case ok && m.lastAndUnit() && strings.Contains("US", prefix):
-		return true, kind
-	case ok && m.lastAndUnit() && strings.Contains("LE", prefix):
-		return false, kind
+	if !ok || len(prefix) != 1 {
+		return false, label, 0
 	}
-	return false, label
+	letter = prefix[0] &^ 0x20
+	switch {
+	case letter == 'B':
+		return true, kind, letter
+	case letter == 'I':
+		return false, kind, letter
+	case m.lastAndUnit() && strings.IndexByte("US", letter) >= 0:
+		return true, kind, letter
+	case m.lastAndUnit() && strings.IndexByte("LE", letter) >= 0:
+		return false, kind, letter
+	}
+	return false, label, 0
 }
 
 // lastAndUnit reports whether labels have the prefixes of BILOU or BIOES, which BIO lacks.
@@ -280,6 +287,7 @@ func (m *Model) lastAndUnit() bool {
 	other := false
 	for _, label := range m.config.labels {
 		prefix, _, ok := strings.Cut(label, "-")
+		prefix = strings.ToUpper(prefix)
 		if ok && (len(prefix) != 1 || !strings.Contains("BILUES", prefix)) {
 			return false
 		}

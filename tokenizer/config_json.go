@@ -77,7 +77,7 @@ func (c *config) applyPrefix(d *definition, class jsonClass) {
 		level.AddPrefixSpace = want
 		d.note("add_prefix_space is %v as in tokenizer_config.json, with transformers 4; version 5 takes tokenizer.json's", want)
 	case c.Class != "" && level.AddPrefixSpace:
-		d.note("add_prefix_space is true as in tokenizer.json, with transformers 5; version 4 takes false where the config does not name it")
+		d.note("add_prefix_space is true as in tokenizer.json, with transformers 5; version 4 takes false if the config does not name it")
 	}
 	if class.trims && len(d.post.trims) <= 1 {
 		if c.TrimOffsets != nil && !*c.TrimOffsets {
@@ -189,7 +189,8 @@ func (c *config) appendEnd(d *definition) error {
 		*t = out
 	}
 	if appended {
-		d.note("the end token %q is appended as add_eos_token of tokenizer_config.json asks; transformers does so by the model's own code", name)
+		d.note("the end token %q is appended as add_eos_token of tokenizer_config.json asks; transformers does so by the model's own code",
+			name)
 	}
 	return nil
 }

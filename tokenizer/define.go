@@ -212,8 +212,12 @@ func (d *definition) build() (*Tokenizer, error) {
 	if t.model, err = makeModel(d); err != nil {
 		return nil, fmt.Errorf("model %s: %w", kind, err)
 	}
-	if m, ok := t.model.(*bpe); ok {
+	t.spelt = none
+	switch m := t.model.(type) {
+	case *bpe:
 		t.overruns = m.overruns()
+	case *unigram:
+		t.spelt = int64(m.unknown)
 	}
 	if err := t.add(d.added, d.splitSpecial); err != nil {
 		return nil, fmt.Errorf("%s: %w", addedKey, err)

@@ -396,19 +396,41 @@ func newEncoding(length int, spans, ascii bool) Encoding {
 func (t *Tokenizer) locate(e *Encoding, at int, from *tokens, w window, input Input, sequence int) {
 	text := input.texts[sequence]
 	spans, words := from.spans[w.start:w.end], from.words[w.start:w.end]
+	own := from.own
 	offsets, numbers, sequences := e.Offsets[at:at+len(spans)], e.Words[at:at+len(spans)], e.Sequences[at:at+len(spans)]
 	for i, s := range spans {
 		word := words[i]
-		added := word < 0
-		if added {
+		if word < 0 {
 			word = ^word
 		}
-		for _, prefixSpace := range t.post.trims {
-			first := i == 0 || s.start == 0 || input.split && int(s.start) == input.words[word].Start
-			s = t.trimmed(text, from.ids[w.start+i], s, added, prefixSpace && first)
+		if len(t.post.trims) > 0 {
+			var leading, trailing int32
+			for len(own) > 0 && int(own[0].at) < w.start+i {
+				own = own[1:]
+			}
+			if len(own) > 0 && int(own[0].at) == w.start+i {
+				leading, trailing = own[0].leading, own[0].trailing
+			} else {
+				leading, trailing = t.edgesOf(from.ids[w.start+i])
+			}
+			if t.overruns { // where such a span is in the text, it may be inside of characters
+				s = span{runeStart(text, s.start), runeStart(text, s.end)}
+			}
+			for _, prefixSpace := range t.post.trims {
+				first := i == 0 || s.start == 0 || input.split && int(s.start) == input.words[word].Start
+				s = trimmed(text, s, leading, trailing, prefixSpace && first)
+			}
 		}
 		offsets[i], numbers[i], sequences[i] = Span{int(s.start), int(s.end)}, int(word), sequence
 	}
+}
+
+// runeStart returns the beginning of the character that holds byte i, and i itself after the text.
+func runeStart(text string, i int32) int32 {
+	for i > 0 && int(i) < len(text) && !utf8.RuneStart(text[i]) {
+		i--
+	}
+	return i
 }
 
 // countCharacters writes the offsets in characters of the tokens from the at-th on, which are of a text. Offsets beyond the text become

@@ -30,6 +30,7 @@ type Tokenizer struct {
 
 	edges     []uint8 // see edgeTable; nil where offsets are not trimmed
 	pad       int64
+	spelt     int64 // the id of a Unigram's unknown characters; none for other models
 	maxLength int
 	size      int
 	cutSide   Side
@@ -57,13 +58,25 @@ type tokens struct {
 	ids   []int64
 	spans []span  // where they are asked for
 	words []int32 // too: the number of the word, or ^number for an added token
+	own   []edges // of the tokens whose text is not that of the vocabulary, in order; only where offsets are trimmed
 	asked int     // bytes
+}
+
+// edges are the numbers of characters of white space at both ends of the token with index at.
+type edges struct{ at, leading, trailing int32 }
+
+// noteEdges notes the white space of the last token, which stands for text.
+func (t *tokens) noteEdges(text []byte) {
+	leading, trailing := blanksOf(text)
+	t.own = append(t.own, edges{int32(len(t.ids) - 1), int32(leading), int32(trailing)})
 }
 
 // tokenBytes is what a token takes of these.
 const tokenBytes = 20
 
-func (t *tokens) reset() { t.ids, t.spans, t.words, t.asked = t.ids[:0], t.spans[:0], t.words[:0], 0 }
+func (t *tokens) reset() {
+	t.ids, t.spans, t.words, t.own, t.asked = t.ids[:0], t.spans[:0], t.words[:0], t.own[:0], 0
+}
 
 // free gives back what was asked for.
 func (t *tokens) free(ask func(bytes int64) error) {
@@ -228,6 +241,9 @@ func (t *Tokenizer) appendText(dst *tokens, s *scratch, text string, limit int, 
 			dst.ids = append(dst.ids, int64(stretch.id))
 			if spans {
 				dst.spans, dst.words = append(dst.spans, span{stretch.start, stretch.end}), append(dst.words, ^word)
+				if len(t.post.trims) > 0 {
+					dst.noteEdges([]byte(text[stretch.start:stretch.end]))
+				}
 			}
 			word++
 			continue
@@ -306,6 +322,10 @@ func (t *Tokenizer) appendStretch(dst *tokens, s *scratch, stretch string, base 
 			ids = append(ids, int64(p.id))
 			if spans {
 				offsets, words = append(offsets, w.spanOf(int(p.start), int(p.end))), append(words, ^word)
+				if len(t.post.trims) > 0 {
+					dst.ids = ids
+					dst.noteEdges(w.bytes[p.start:p.end])
+				}
 			}
 			word++
 			continue
@@ -317,6 +337,10 @@ func (t *Tokenizer) appendStretch(dst *tokens, s *scratch, stretch string, base 
 		s.words = pieces
 		for _, piece := range pieces {
 			ids = append(ids, int64(piece.id))
+			if spans && int64(piece.id) == t.spelt && len(t.post.trims) > 0 { // the token of unknown characters is these characters
+				dst.ids = ids
+				dst.noteEdges(w.bytes[p.start+piece.start : p.start+piece.end])
+			}
 		}
 		longer := len(pieces) > 0 && pieces[len(pieces)-1].end > p.end-p.start
 		switch {
@@ -360,23 +384,24 @@ func (w *work) pieceSpan(word part, p piece) span {
 	return w.spanOf(int(word.start+p.start), int(word.start+p.end))
 }
 
+// edgesOf returns the white space at both ends of a token of the vocabulary.
+func (t *Tokenizer) edgesOf(id int64) (leading, trailing int32) {
+	if b := t.edges[id]; b != manyBlanks {
+		return int32(b >> 4), int32(b & 0xf)
+	}
+	before, after := blanksOf(t.vocab.bytes(int32(id)))
+	return int32(before), int32(after)
+}
+
 // trimmed takes the white space of a token off its span, as ByteLevel's trim_offsets does: a token that begins with " " begins where
 // its word does. One space is left where it may have been put there.
-func (t *Tokenizer) trimmed(text string, id int64, s span, added, prefixed bool) span {
-	var leading, trailing int
-	if added {
-		leading, trailing = blanksOf([]byte(text[s.start:s.end]))
-	} else if b := t.edges[id]; b != manyBlanks {
-		leading, trailing = int(b>>4), int(b&0xf)
-	} else {
-		leading, trailing = blanksOf(t.vocab.bytes(int32(id)))
-	}
+func trimmed(text string, s span, leading, trailing int32, prefixed bool) span {
 	if leading == 1 && prefixed {
 		leading = 0
 	}
 	if int(s.end) > len(text) { // it came from nowhere, so each character counts as one
-		start := min(s.start+int32(leading), s.end)
-		return span{start, max(s.end-int32(trailing), start)}
+		start := min(s.start+leading, s.end)
+		return span{start, max(s.end-trailing, start)}
 	}
 	for ; leading > 0 && s.start < s.end; leading-- {
 		_, size := utf8.DecodeRuneInString(text[s.start:])

@@ -47,7 +47,7 @@ tries labels that the model does not know, by a model of natural language infere
   rlxc classify path/to/model --input reviews.csv --field review --top 1 -o labels.jsonl`,
 		Args: modelAndTexts,
 		RunE: func(c *cobra.Command, args []string) (err error) {
-			if err := needs(c, "label", "template", "multi-label"); err != nil {
+			if err := needs(c, "label", "template", "multi-label", "entailment"); err != nil {
 				return err
 			}
 			in, m, end, err := t.start(c, args)
@@ -88,6 +88,8 @@ tries labels that the model does not know, by a model of natural language infere
 	f.StringArrayVar(&labels, "label", nil, "label to try, for a model of natural language inference (repeatable)")
 	f.StringVar(&zero.Template, "template", "", `sentence with {} for the label (default "This example is {}.")`)
 	f.BoolVar(&zero.MultiLabel, "multi-label", false, "with --label, allow several labels at once")
+	f.StringVar(&zero.Entailment, "entailment", "",
+		`with --label, the model's label for entailment (default the one that begins with "entail")`)
 	for _, name := range []string{"top", "function", "second-field"} {
 		c.MarkFlagsMutuallyExclusive("label", name)
 	}

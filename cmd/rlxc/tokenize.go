@@ -101,13 +101,13 @@ type tokenRow struct {
 	Pair      string   `json:"pair,omitempty"`
 	Count     int      `json:"count"`
 	Truncated bool     `json:"truncated,omitempty"`
-	Tokens    []string `json:"tokens,omitempty"`
-	IDs       []int64  `json:"ids,omitempty"`
-	TypeIDs   []int64  `json:"type_ids,omitempty"`
-	Offsets   [][2]int `json:"offsets,omitempty"`      // in bytes
-	Chars     [][2]int `json:"char_offsets,omitempty"` // in characters
-	Words     []int    `json:"words,omitempty"`        // -1 for a special token
-	Sequences []int    `json:"sequences,omitempty"`    // -1 for a special token
+	Tokens    []string `json:"tokens"`
+	IDs       []int64  `json:"ids"`
+	TypeIDs   []int64  `json:"type_ids"`
+	Offsets   [][2]int `json:"offsets"`      // in bytes
+	Chars     [][2]int `json:"char_offsets"` // in characters
+	Words     []int    `json:"words"`        // -1 for a special token
+	Sequences []int    `json:"sequences"`    // -1 for a special token
 }
 
 // print prints the rows of the table of one text.
@@ -124,7 +124,11 @@ func (o *tokenization) print(c *cobra.Command, out io.Writer, tok *tokenizer.Tok
 			return err
 		}
 		if asJSON {
-			return writeLine(out, row)
+			return writeLine(out, struct {
+				Text  string `json:"text"`
+				Pair  string `json:"pair,omitempty"`
+				Count int    `json:"count"`
+			}{row.Text, row.Pair, row.Count})
 		}
 		_, err = fmt.Fprintln(out, row.Count)
 		return err
@@ -154,7 +158,7 @@ func (o *tokenization) print(c *cobra.Command, out io.Writer, tok *tokenizer.Tok
 // fill takes over an encoding.
 func (r *tokenRow) fill(tok *tokenizer.Tokenizer, e tokenizer.Encoding) {
 	*r = tokenRow{Text: r.Text, Pair: r.Pair, Count: len(e.InputIDs), Truncated: e.Truncated, IDs: e.InputIDs, TypeIDs: e.TokenTypeIDs,
-		Words: e.Words, Sequences: e.Sequences}
+		Words: e.Words, Sequences: e.Sequences, Tokens: []string{}, Offsets: [][2]int{}, Chars: [][2]int{}}
 	for i, id := range e.InputIDs {
 		token, _ := tok.Token(id)
 		r.Tokens = append(r.Tokens, token)
@@ -163,7 +167,7 @@ func (r *tokenRow) fill(tok *tokenizer.Tokenizer, e tokenizer.Encoding) {
 	}
 }
 
-func writeLine(out io.Writer, row tokenRow) error {
+func writeLine(out io.Writer, row any) error {
 	e := json.NewEncoder(out)
 	e.SetEscapeHTML(false)
 	return e.Encode(row)

@@ -189,6 +189,12 @@ def main():
             except BaseException as e:  # a panic of Rust is no Exception
                 refused["by tokenizers: " + str(e)[:60]] += 1
                 continue
+            normalizer = reference.normalizer
+            forms = [normalizer.normalize_str(a["content"]) if normalizer and a["normalized"] else a["content"]
+                     for a in json.loads(file)["added_tokens"]]
+            if len(set(forms)) < len(forms) or "" in forms:
+                refused["by this script: tokenizers leaves to chance which of two added tokens it finds that are the same text"] += 1
+                continue
             want = []
             for t in texts:
                 try:
