@@ -360,6 +360,23 @@ func (c *context) Scalar(d tensor.DType, v float64) *ir.Value {
 	return c.Constant(t)
 }
 
+// oneOf returns which of several sizes d is, −1 for none of them. If that is unknown, the node is left to the run.
+func (c *context) oneOf(d ir.Dim, sizes ...ir.Dim) int {
+	unknown := false
+	for i, size := range sizes {
+		switch ir.Same(d, size) {
+		case ir.Yes:
+			return i
+		case ir.Unknown:
+			unknown = true
+		}
+	}
+	if unknown {
+		panic(needsRun{})
+	}
+	return -1
+}
+
 // Axis checks an axis of a tensor of that rank and counts negative ones from the end.
 func (c *context) Axis(axis, rank int) int {
 	if axis < -rank || axis >= rank {

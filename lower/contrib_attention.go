@@ -119,13 +119,15 @@ func (h *heads) addMask(mask *ir.Value) {
 		limit := func(v *ir.Value) *ir.Value { return h.cast(h.reshape(v, ir.Shape{B, one, one, one}), tensor.I64) }
 		part := func(i int) *ir.Value { return limit(h.slice(mask, 0, B.Mul(ir.N(i)), B)) }
 		keys := h.count(T, 3, 4)
-		switch {
-		case ir.Same(s[0], B.Mul(ir.N(3)).Add(ir.N(2))) == ir.Yes:
-			h.hide(h.binary(ir.Less, keys, part(0)))
-		case ir.Same(s[0], B.Mul(ir.N(2))) == ir.Yes:
-			h.hide(h.binary(ir.And, h.binary(ir.Less, keys, part(0)), h.binary(ir.GreaterOrEqual, keys, part(1))))
-		default: // other sizes do not fit the reshape
+		switch h.oneOf(s[0], B, B.Mul(ir.N(2)), B.Mul(ir.N(3)).Add(ir.N(2))) {
+		case 0:
 			h.hide(h.binary(ir.Less, keys, limit(mask)))
+		case 1:
+			h.hide(h.binary(ir.And, h.binary(ir.Less, keys, part(0)), h.binary(ir.GreaterOrEqual, keys, part(1))))
+		case 2:
+			h.hide(h.binary(ir.Less, keys, part(0)))
+		default:
+			h.Failf("mask %v for a batch of %v: want [batch], [2·batch], [3·batch+2], or two to four axes", mask.Type, B)
 		}
 	case 2:
 		positive(mask, ir.Shape{B, one, one, T})

@@ -45,9 +45,6 @@ var contribQuantRows = []row{
 func (c *context) one(i int) *ir.Value {
 	v := c.scalar(c.Opt(i))
 	if !isScalar(v) {
-		if _, known := v.Type.Shape.Elements().Const(); !known {
-			panic(needsRun{i})
-		}
 		c.Failf("operand %d is %v where one number is needed", i, v.Type)
 	}
 	return v
@@ -55,7 +52,7 @@ func (c *context) one(i int) *ir.Value {
 
 // columnwise reads a scale or zero point of matrix b: one number, or one for each of n columns.
 func (c *context) columnwise(i int, n ir.Dim) *ir.Value {
-	v := c.scalar(c.Opt(i))
+	v := c.scalar(c.Opt(i), n)
 	if v != nil && rank(v) == 2 && v.Type.Shape[0].Is(1) {
 		v = c.reshape(v, v.Type.Shape[1:])
 	}
@@ -172,14 +169,14 @@ func lowerQGemm(c *context) []*ir.Value {
 	if bias == nil {
 		return []*ir.Value{c.Emit(op, in...)}
 	}
-	flat := c.scalar(bias)
+	flat := c.scalar(bias, n)
 	if rank(flat) == 2 && flat.Type.Shape[0].Is(1) {
 		flat = c.reshape(flat, flat.Type.Shape[1:])
 	}
 	if rank(flat) == 0 {
 		flat = c.expand(flat, ir.Shape{n})
 	}
-	if rank(flat) == 1 && ir.Same(flat.Type.Shape[0], n) == ir.Yes {
+	if rank(flat) == 1 && c.oneOf(flat.Type.Shape[0], n) == 0 {
 		in[ir.QMatMulBias] = flat
 		return []*ir.Value{c.Emit(op, in...)}
 	}

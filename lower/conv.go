@@ -118,8 +118,11 @@ func (c *context) windowOf(axes int, kernel ir.Shape, dilated bool) ir.Window {
 	}
 	for i, d := range kernel {
 		k, ok := d.Const()
-		if !ok || i >= axes || c.HasAttr("kernel_shape") && k != w.Kernel[i] {
-			c.Failf("weights with a kernel of %v: want kernel_shape, and known sizes", kernel)
+		if !ok {
+			panic(needsRun{1}) // a window is made of numbers
+		}
+		if i >= axes || c.HasAttr("kernel_shape") && k != w.Kernel[i] {
+			c.Failf("weights with a kernel of %v: want the kernel_shape %v", kernel, w.Kernel)
 		}
 		w.Kernel[i] = k
 	}

@@ -39,13 +39,7 @@ func (c *context) scaling(t ir.Type, scale, zero int) scaling {
 	case s.block < 0:
 		c.Failf("block_size is %d", s.block)
 	case s.block == 0 && axes <= 1:
-		s.scale, s.zero = c.scalar(s.scale), c.scalar(s.zero)
-		if s.zero != nil && rank(s.scale) == 0 && rank(s.zero) == 1 && ir.Same(s.zero.Type.Shape[0], ir.N(1)) == ir.Unknown {
-			s.zero = c.reshape(s.zero, ir.Shape{}) // which Bind holds to one number
-		}
-		if s.zero != nil && rank(s.zero) == 0 && rank(s.scale) == 1 && ir.Same(s.scale.Type.Shape[0], ir.N(1)) == ir.Unknown {
-			s.scale = c.reshape(s.scale, ir.Shape{})
-		}
+		s.scale, s.zero = c.scalar(s.scale, t.Shape...), c.scalar(s.zero, t.Shape...)
 	case s.block > 0 && axes > 0 && axes == len(t.Shape):
 	default:
 		c.Failf("operand %d: scales %v for %v with block_size %d: want one, one for each slice, or one for each block",
@@ -53,6 +47,9 @@ func (c *context) scaling(t ir.Type, scale, zero int) scaling {
 	}
 	if s.zero != nil && rank(s.zero) == 0 && rank(s.scale) == 1 && scale == 4 && strings.HasPrefix(c.name, "QLinear") {
 		s.zero = c.expand(s.zero, s.scale.Type.Shape) // of weights, as onnxruntime has it
+	}
+	if s.zero != nil && rank(s.zero) == 1 && rank(s.scale) == 0 && scale == 4 && strings.HasPrefix(c.name, "QLinear") {
+		s.scale = c.expand(s.scale, s.zero.Type.Shape)
 	}
 	if s.zero != nil && rank(s.zero) != rank(s.scale) {
 		c.Failf("operand %d: zero points %v beside scales %v: want equally many axes", zero, s.zero.Type, s.scale.Type)
@@ -81,10 +78,16 @@ func (c *context) checkScale(i int) {
 	}
 }
 
-// scalar makes a value of one element a scalar; other values and nil pass.
-func (c *context) scalar(v *ir.Value) *ir.Value {
+// scalar makes a value of one element a scalar; other values and nil pass. Axes are the sizes of which v may have one number each: a
+// vector of such a size passes, whatever the size will be. If it is unknown whether v has one element, the node is left to the run.
+func (c *context) scalar(v *ir.Value, axes ...ir.Dim) *ir.Value {
+	if v == nil || rank(v) == 0 {
+		return v
+	}
+	n := v.Type.Shape.Elements()
+	each := slices.ContainsFunc(axes, func(d ir.Dim) bool { return ir.Same(n, d) == ir.Yes })
 	switch {
-	case v == nil || rank(v) == 0 || !v.Type.Shape.Elements().Is(1):
+	case each && !n.Is(1), c.oneOf(n, ir.N(1)) < 0:
 		return v
 	case v.Const != nil:
 		return c.Constant(v.Const.Reshape())
@@ -166,15 +169,15 @@ func lowerDynamicQuantize(c *context) []*ir.Value {
 // perColumn returns v, which belongs to matrix b, in a form that QMatMul takes: a scalar, a vector, nil when it is left out.
 // The second result is false for other forms.
 func (c *context) perColumn(v, b *ir.Value) (*ir.Value, bool) {
-	v = c.scalar(v)
-	return v, v == nil || rank(v) == 0 || rank(v) == 1 && rank(b) > 1 && ir.Same(v.Type.Shape[0], b.Type.Shape[rank(b)-1]) == ir.Yes
+	v = c.scalar(v, b.Type.Shape...)
+	return v, v == nil || rank(v) == 0 || rank(v) == 1 && rank(b) > 1 && c.oneOf(v.Type.Shape[0], b.Type.Shape[rank(b)-1]) == 0
 }
 
 func isScalar(v *ir.Value) bool { return v == nil || rank(v) == 0 }
 
 func lowerMatMulInteger(c *context) []*ir.Value {
 	a, b := c.In(0), c.In(1)
-	aZero := c.scalar(c.Opt(2))
+	aZero := c.scalar(c.Opt(2), a.Type.Shape...)
 	bZero, fits := c.perColumn(c.Opt(3), b)
 	return []*ir.Value{c.matrices(a, b, func(a, b *ir.Value) *ir.Value {
 		if fits && isScalar(aZero) {
@@ -248,7 +251,7 @@ const maxExactF32 = 1 << 24 / (255 * 255)
 func lowerConvInteger(c *context) []*ir.Value {
 	x, w := c.In(0), c.In(1)
 	win, groups := c.window(c.weightsKernel(w), true), c.AttrInt("group", 1)
-	zero, wZero := c.scalar(c.Opt(2)), c.scalar(c.Opt(3))
+	zero, wZero := c.scalar(c.Opt(2)), c.scalar(c.Opt(3), w.Type.Shape...)
 	if isScalar(zero) {
 		return []*ir.Value{c.convBytes(win, groups, x, w, zero, wZero)}
 	}
