@@ -113,8 +113,8 @@ func describe(tp *onnxpb.TensorProto) (d tensor.DType, shape tensor.Shape, err e
 	if err != nil {
 		return d, nil, err
 	}
-	if tp.Segment != nil {
-		return d, nil, errors.New("the tensor is stored in segments, which is not supported")
+	if s := tp.Segment; s != nil && (s.Begin != 0 || s.End != int64(n)) {
+		return d, nil, fmt.Errorf("the tensor is stored in segments, which is not supported: elements %d to %d of %d", s.Begin, s.End, n)
 	}
 	switch tp.DataLocation {
 	case onnxpb.TensorProto_DEFAULT:
@@ -131,7 +131,7 @@ func describe(tp *onnxpb.TensorProto) (d tensor.DType, shape tensor.Shape, err e
 	}
 	field := typedFields[d]
 	switch {
-	case len(tp.RawData) > 0 && filled > 0, filled > 1:
+	case len(tp.RawData) == 0 && filled > 1: // beside raw_data, fields do not count
 		return d, nil, errors.New("the data is given in two fields")
 	case d == tensor.String && len(tp.RawData) > 0:
 		return d, nil, errors.New("strings are given in raw_data: they belong in string_data")

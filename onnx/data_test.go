@@ -107,6 +107,22 @@ func TestStringsScalarsAndNothing(t *testing.T) {
 	require.Equal(t, []int64{-128, 127}, signed.Int64s())
 }
 
+// TestTensorsThatSayTooMuch: what onnxruntime passes over is no error.
+func TestTensorsThatSayTooMuch(t *testing.T) {
+	raw := tensor.FromSlice([]float32{7}).Bytes()
+	for name, tp := range map[string]*onnxpb.TensorProto{
+		"raw_data beside float_data":  {RawData: raw, FloatData: []float32{8, 9}},
+		"a segment over all elements": {RawData: raw, Segment: &onnxpb.TensorProto_Segment{End: 1}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			tp.DataType, tp.Dims = int32(tensor.F32), []int64{1}
+			x, err := Tensor(tp)
+			require.NoError(t, err)
+			require.Equal(t, []float64{7}, x.Float64s())
+		})
+	}
+}
+
 func TestTensorsThatContradictThemselves(t *testing.T) {
 	f32 := int32(tensor.F32)
 	for want, tp := range map[string]*onnxpb.TensorProto{
@@ -120,7 +136,7 @@ func TestTensorsThatContradictThemselves(t *testing.T) {
 		"needs 4 entries in float_data, there are 2": {DataType: int32(tensor.C64), Dims: []int64{2}, FloatData: make([]float32, 2)},
 		"needs 2 entries in int32_data, there are 3": {DataType: int32(tensor.I4), Dims: []int64{3}, Int32Data: make([]int32, 3)},
 		"given in two fields": {DataType: f32, Dims: []int64{1}, FloatData: make([]float32, 1),
-			RawData: make([]byte, 4)},
+			Int32Data: make([]int32, 1)},
 		"negative size -1":                    {DataType: f32, Dims: []int64{-1}},
 		"larger than memory":                  {DataType: f32, Dims: []int64{math.MaxInt64, 2}, RawData: make([]byte, 4)},
 		"shape [1099511627776,1099511627776]": {DataType: f32, Dims: []int64{1 << 40, 1 << 40}, RawData: make([]byte, 4)},

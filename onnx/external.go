@@ -52,24 +52,17 @@ func (m *Model) loadExternal(beside opener) error {
 // external is where a tensor's bytes are.
 type external struct {
 	location       string
-	offset, length uint64
-	hasLength      bool
+	offset, length uint64 // length 0: it is not given, which published models spell out
 }
 
 func parseExternal(entries []*onnxpb.StringStringEntryProto) (e external, err error) {
-	seen := map[string]bool{}
-	for _, entry := range entries {
-		if seen[entry.Key] {
-			return e, fmt.Errorf("external data sets %s twice", Quote(entry.Key))
-		}
-		seen[entry.Key] = true
+	for _, entry := range entries { // the last of equal keys counts
 		switch entry.Key {
 		case "location":
 			e.location = entry.Value
 		case "offset":
 			e.offset, err = strconv.ParseUint(entry.Value, 10, 63)
 		case "length":
-			e.hasLength = true
 			e.length, err = strconv.ParseUint(entry.Value, 10, 63)
 		case "checksum":
 		default:
@@ -99,7 +92,7 @@ func (e external) slice(tp *onnxpb.TensorProto, file []byte) ([]byte, error) {
 		return nil, err
 	}
 	need, size := uint64(d.Bytes(n)), uint64(len(file))
-	if e.hasLength && e.length != need {
+	if e.length != 0 && e.length != need {
 		return nil, fmt.Errorf("%s%v needs %d bytes, its length is given as %d", d.ONNX(), shape, need, e.length)
 	}
 	if e.offset > size || need > size-e.offset {

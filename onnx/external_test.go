@@ -150,7 +150,7 @@ func TestExternalDataThatIsRefused(t *testing.T) {
 		{outside("location", "data.bin\x00.txt"), `"data.bin\x00.txt": the name has a NUL byte`},
 		{outside("location", "sub"), "not a regular file"},
 		{outside("location", "absent"), `external file "absent": no such file`},
-		{outside("location", "data.bin", "location", "data.bin"), `sets "location" twice`},
+		{outside("location", "data.bin", "location", "absent"), `external file "absent": no such file`}, // the last one counts
 		{outside("location", "data.bin", "offset", "-1"), `offset "-1" is not a number`},
 		{outside("location", "data.bin", "length", "twelve"), `length "twelve" is not a number`},
 		{outside("location", "data.bin", "offset", "18446744073709551615"), "is not a number"},
