@@ -208,7 +208,7 @@ type Slice struct {
 
 func (Slice) Kind() Kind { return KindSlice }
 
-// Infer refuses a slice that leaves its operand.
+// Infer refuses a slice that is known to leave its operand.
 func (o Slice) Infer(in []*Value) ([]Type, error) {
 	t := in[0].Type
 	if len(o.Starts) != len(t.Shape) || len(o.Sizes) != len(t.Shape) || len(o.Steps) != len(t.Shape) {
@@ -220,7 +220,7 @@ func (o Slice) Infer(in []*Value) ([]Type, error) {
 		}
 		last := o.Starts[i].Add(o.Sizes[i].Sub(N(1)).scale(int64(o.Steps[i])))
 		outside := func(p Dim) bool { return LessEqual(d, p) == Yes || LessEqual(N(0), p) == No }
-		if !o.Sizes[i].Is(0) && (outside(o.Starts[i]) || outside(last)) {
+		if LessEqual(N(1), o.Sizes[i]) == Yes && (outside(o.Starts[i]) || outside(last)) { // a slice of nothing may begin anywhere
 			return nil, fmt.Errorf("axis %d: elements %v to %v of %v", i, o.Starts[i], last, d)
 		}
 	}
@@ -418,14 +418,15 @@ func (o DimsOp) Infer([]*Value) ([]Type, error) {
 
 func (o DimsOp) Eval(*Env, []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	t, _ := o.Infer(nil)
-	x, ok := contentOf(t[0], o.Dims)
+	x, ok := contentOf(t[0], o.Content(nil))
 	if !ok {
 		return nil, fmt.Errorf("sizes %v are not bound", Shape(o.Dims))
 	}
 	return []*tensor.Tensor{x}, nil
 }
 
-func (o DimsOp) Content([]*Value) []Dim { return o.Dims }
+// Content implements contenter. A list of no sizes, the shape of a scalar, is not nil, which stands for unknown content.
+func (o DimsOp) Content([]*Value) []Dim { return append([]Dim{}, o.Dims...) }
 
 // Range counts: Len integers from Start on, Step apart.
 type Range struct {

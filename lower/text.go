@@ -45,7 +45,9 @@ func lowerStringNormalizer(c *context) []*ir.Value {
 		shape[len(shape)-1] = c.Fresh(0)
 	}
 	change := c.AttrString("case_change_action", "NONE")
-	if name, _, _ := strings.Cut(c.AttrString("locale", "en_US"), "."); change != "NONE" && name != "" { // else it is not used
+	full := c.AttrString("locale", "en_US")
+	ascii := full == "C" || full == "POSIX"
+	if name, _, _ := strings.Cut(full, "."); change != "NONE" && name != "" && name != "C" && name != "POSIX" { // else it is not used
 		locale, err := language.Parse(name)
 		if base, _ := locale.Base(); err != nil {
 			c.Failf("locale %q is not known", name)
@@ -55,7 +57,7 @@ func lowerStringNormalizer(c *context) []*ir.Value {
 	}
 	stop, _ := c.AttrStrings("stopwords")
 	return c.compute(ops.StringNormalizer{Typed: typed(ir.TensorOf(tensor.String, shape...)), Case: change,
-		Exact: c.AttrBool("is_case_sensitive", false), StopWords: stop}, x)
+		Exact: c.AttrBool("is_case_sensitive", false), StopWords: stop, ASCII: ascii}, x)
 }
 
 func lowerTfIdfVectorizer(c *context) []*ir.Value {

@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"unicode"
 
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/tensor"
@@ -146,9 +147,34 @@ type StringNormalizer struct {
 	Case      string // NONE, LOWER, UPPER
 	Exact     bool   `ir:"is_case_sensitive"` // of the stop words
 	StopWords []string
+	ASCII     bool // only letters of ASCII have cases, as in the locales C and POSIX
 }
 
-var caseChanges = map[string]func(string) string{"NONE": strings.Clone, "LOWER": strings.ToLower, "UPPER": strings.ToUpper}
+var caseChanges = map[string]func(r rune) rune{"NONE": func(r rune) rune { return r }, "LOWER": unicode.ToLower, "UPPER": unicode.ToUpper}
+
+// change returns s in another case.
+func (o StringNormalizer) change(s, how string) string {
+	if how == "NONE" {
+		return strings.Clone(s)
+	}
+	return strings.Map(func(r rune) rune {
+		if o.ASCII && r > unicode.MaxASCII {
+			return r
+		}
+		return caseChanges[how](r)
+	}, s)
+}
+
+// stops reports whether s is the stop word w.
+func (o StringNormalizer) stops(w, s string) bool {
+	switch {
+	case w == s || o.Exact:
+		return w == s
+	case o.ASCII:
+		return o.change(w, "LOWER") == o.change(s, "LOWER")
+	}
+	return strings.EqualFold(w, s)
+}
 
 func (o StringNormalizer) Infer(in []*ir.Value) ([]ir.Type, error) {
 	x := in[0].Type.Shape
@@ -170,8 +196,8 @@ func (o StringNormalizer) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tens
 	for _, s := range t.Strings() {
 		env.Take(stringBytes + int64(len(s)))
 		env.Work(1 + len(o.StopWords) + len(s))
-		if !slices.ContainsFunc(o.StopWords, func(w string) bool { return w == s || !o.Exact && strings.EqualFold(w, s) }) {
-			words = append(words, caseChanges[o.Case](s))
+		if !slices.ContainsFunc(o.StopWords, func(w string) bool { return o.stops(w, s) }) {
+			words = append(words, o.change(s, o.Case))
 		}
 	}
 	if len(words) == 0 {
