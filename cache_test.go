@@ -107,6 +107,7 @@ func TestCacheCountsBytes(t *testing.T) {
 // heapBytes is the size of what is reachable.
 func heapBytes() int64 {
 	runtime.GC()
+	runtime.GC() // what pools held before the first one
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	return int64(m.HeapAlloc)

@@ -147,7 +147,6 @@ func (g *Graph) bind(b Binding, fold bool, trace *Trace) (*Graph, error) {
 			return nil, &InputError{v.Name, err}
 		}
 		out.Inputs = append(out.Inputs, put(v, t))
-		trace.input(out.Inputs[len(out.Inputs)-1], v)
 	}
 	for _, n := range g.Nodes {
 		op, err := BindOp(n.Op, b)

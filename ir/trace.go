@@ -1,17 +1,21 @@
 package ir
 
-import "github.com/rlxc/rlxc/tensor"
+import (
+	"slices"
 
-// A Trace says which values of a bound graph depend on which symbols, and what its nodes come from, so that they can be bound to other
-// numbers where they are.
+	"github.com/rlxc/rlxc/tensor"
+)
+
+// A Trace relates a bound graph to the symbolic graph from which it was bound, so that it can be bound to other numbers.
 type Trace struct {
-	// Folded are the nodes whose results Bind has made constants and that depend on the symbols, in order.
+	// Folded are the nodes whose results Bind has made constants and that depend on the symbols, in the graph's order. They are in no
+	// list of uses, and define no value.
 	Folded []*Node
 
 	refolds bool
 	symbols map[string]Symbols
-	sources map[*Node]*Node    // by bound node: what was bound
-	moved   map[*Value]Symbols // on which its sizes, content as a constant, or offset in another's memory depend
+	sources map[*Node]*Node // by bound node: the symbolic node; none for nodes that were made after Bind
+	moved   map[*Value]bool // results of Folded
 }
 
 // Symbols is a set of a trace's symbols.
@@ -24,7 +28,7 @@ const maxSymbols = 64
 // otherwise only results of ops without operands become constants where they depend on the symbols.
 func (g *Graph) BindTraced(b Binding, fold, refolds bool, symbols []string) (*Graph, *Trace, error) {
 	trace := &Trace{refolds: refolds, symbols: make(map[string]Symbols, len(symbols)), sources: make(map[*Node]*Node, len(g.Nodes)),
-		moved: map[*Value]Symbols{}}
+		moved: map[*Value]bool{}}
 	for i, name := range symbols {
 		trace.symbols[name] = 1 << min(i, maxSymbols-1)
 	}
@@ -42,38 +46,19 @@ func (t *Trace) Changed(from, to Binding) (s Symbols) {
 	return s
 }
 
-// input takes a bound input down.
-func (t *Trace) input(bound, source *Value) {
-	if t != nil {
-		t.moved[bound] = t.in(nil, source.Type)
-	}
-}
+// Moves reports whether the content of a constant depends on the symbols.
+func (t *Trace) Moves(constant *Value) bool { return t.moved[constant] }
 
-// Moved returns the symbols that a bound value depends on.
-func (t *Trace) Moved(v *Value) Symbols { return t.moved[v] }
-
-// Shift marks a value that stands for another.
-func (t *Trace) Shift(v, from *Value) {
-	if t != nil {
-		t.moved[v] = t.moved[from]
-	}
-}
-
-// note takes a bound node down.
+// note records the source of a bound node. If folded, its results are constants.
 func (t *Trace) note(bound, source *Node, folded bool) {
 	if t == nil {
 		return
 	}
 	t.sources[bound] = source
-	moves := t.Moves(bound)
-	if moves == 0 {
-		return
-	}
-	t.Move(bound)
-	if folded {
+	if folded && t.depends(bound) {
 		t.Folded = append(t.Folded, bound)
 		for _, v := range bound.Outputs {
-			t.moved[v] = moves
+			t.moved[v] = true
 		}
 	}
 }
@@ -84,68 +69,26 @@ func (t *Trace) keeps(bound, source *Node) bool {
 		return false
 	}
 	t.sources[bound] = source
-	return t.Moves(bound) != 0
+	return t.depends(bound)
 }
 
-// Replace takes down that a node does the work of a bound one.
-func (t *Trace) Replace(bound, by *Node) {
-	if t != nil {
-		t.sources[by] = t.sources[bound]
-	}
+// depends reports whether a node computes other results from constants if the symbols have other numbers.
+func (t *Trace) depends(bound *Node) bool {
+	return t.InOp(bound) != 0 || slices.ContainsFunc(bound.Inputs, func(v *Value) bool { return t.moved[v] })
 }
 
-// Source returns the node of the symbolic graph that a bound node was made of; nil if there is none.
+// Replace records the symbolic op of a node that does the work of a bound one in another way.
+func (t *Trace) Replace(by *Node, op Op) { t.sources[by] = &Node{Op: op} }
+
+// Source returns the node of the symbolic graph from which a bound node was made; nil if there is none.
 func (t *Trace) Source(bound *Node) *Node { return t.sources[bound] }
 
-// Moves returns the symbols that a node depends on.
-func (t *Trace) Moves(n *Node) (s Symbols) {
-	for _, v := range n.Inputs {
-		if v != nil {
-			s |= t.moved[v]
-		}
-	}
+// InOp returns the symbols in the fields of the op from which a bound node was made.
+func (t *Trace) InOp(n *Node) (s Symbols) {
 	if source := t.sources[n]; source != nil {
-		s |= t.in(source.Op)
-		for _, v := range source.Outputs {
-			s |= t.in(nil, v.Type)
+		for name := range mentioned(source.Op, nil) {
+			s |= t.symbols[name]
 		}
-	}
-	return s
-}
-
-// InOp returns the symbols in the fields of the op of which a bound node was made.
-func (t *Trace) InOp(n *Node) Symbols {
-	if source := t.sources[n]; source != nil {
-		return t.in(source.Op)
-	}
-	return 0
-}
-
-// Move marks the results of a node that depends on the symbols.
-func (t *Trace) Move(n *Node) {
-	view, source := n.Op.Kind().Has(View) || n.Op.Kind() == KindCopy || n.Op.Kind() == KindMaterialize, t.sources[n]
-	for i, v := range n.Outputs {
-		if view || source == nil {
-			t.moved[v] = t.Moves(n)
-		} else {
-			t.moved[v] = t.in(nil, source.Outputs[i].Type)
-		}
-	}
-}
-
-// Follow marks a value whose offset and strides depend on the types and the layouts of other values.
-func (t *Trace) Follow(v *Value, by ...*Value) {
-	for _, w := range by {
-		if w != nil {
-			t.moved[v] |= t.moved[w]
-		}
-	}
-}
-
-// in returns the symbols in the sizes of an op's fields, if there is one, and of types.
-func (t *Trace) in(op Op, types ...Type) (s Symbols) {
-	for name := range mentioned(op, types) {
-		s |= t.symbols[name]
 	}
 	return s
 }
@@ -175,21 +118,69 @@ func mentioned(op Op, types []Type) map[string]bool {
 	return set
 }
 
-// Snapshot is a copy of a bound node, of values with the same IDs, which does not change with it.
-func (n *Node) Snapshot() *Node {
-	c := *n
-	values := func(list []*Value) []*Value {
-		copied := make([]*Value, len(list))
-		for i, v := range list {
+// Copy returns a copy of a bound graph with the same IDs, which shares only the content of constants with g, and copies of nodes beside
+// the graph, such as a trace's Folded. The copies beside it are in no list of uses. values are all copied values, by ID.
+func (g *Graph) Copy(beside []*Node) (c *Graph, besides []*Node, values []*Value) {
+	operands, results := 0, 0
+	for _, list := range [2][]*Node{g.Nodes, beside} {
+		for _, n := range list {
+			operands, results = operands+len(n.Inputs), results+len(n.Outputs)
+		}
+	}
+	store, nodes := make([]Value, g.nextID), make([]Node, len(g.Nodes)+len(beside)) // pointers into both stay
+	pointers := make([]*Value, 0, operands+results+len(g.Inputs)+len(g.Outputs))
+	uses, positions := make([]Use, 0, operands), make([]int32, 0, operands)
+	lists := make([]*Node, len(nodes))
+	values = make([]*Value, g.nextID)
+	copied := func(list []*Value) []*Value {
+		from := len(pointers)
+		for _, v := range list {
+			if v == nil {
+				pointers = append(pointers, nil)
+				continue
+			}
+			x := values[v.ID]
+			if x == nil {
+				x = &store[v.ID]
+				*x, values[v.ID] = *v, x
+				x.Def, x.Uses = nil, nil
+				if end := len(uses) + len(v.Uses); end <= cap(uses) {
+					x.Uses, uses = uses[len(uses):len(uses):end], uses[:end]
+				}
+			}
+			pointers = append(pointers, x)
+		}
+		return pointers[from:len(pointers):len(pointers)]
+	}
+	c = &Graph{Name: g.Name, OutputNames: g.OutputNames, Warnings: g.Warnings, nextID: g.nextID, Inputs: copied(g.Inputs)}
+	for i := range nodes {
+		isBeside := i < len(beside)
+		var n *Node
+		if isBeside {
+			n = beside[i]
+		} else {
+			n = g.Nodes[i-len(beside)]
+		}
+		x := &nodes[i]
+		lists[i], *x = x, *n
+		x.Inputs, x.Outputs, x.uses = copied(n.Inputs), copied(n.Outputs), nil
+		if isBeside {
+			continue
+		}
+		from := len(positions)
+		positions = positions[:from+len(x.Inputs)]
+		x.uses = positions[from:len(positions):len(positions)]
+		for k, v := range x.Inputs {
 			if v != nil {
-				x := *v
-				copied[i] = &x
+				v.addUse(x, k)
 			}
 		}
-		return copied
+		for _, v := range x.Outputs {
+			v.Def = x
+		}
 	}
-	c.Inputs, c.Outputs = values(n.Inputs), values(n.Outputs)
-	return &c
+	c.Nodes, c.Outputs = lists[len(beside):], copied(g.Outputs)
+	return c, lists[:len(beside):len(beside)], values
 }
 
 // Rebind gives a bound node other numbers, after its operands: op is what it does by now.

@@ -23,6 +23,8 @@ type Result struct {
 	Buffers []int
 	// Scratch holds, for every step, the buffers of its kernel's scratch memory.
 	Scratch [][]int
+	// Inlays holds, by step in the graph's order, where in another buffer result 0 is written.
+	Inlays []Inlay
 	// Held are the values that an extension keeps past the last step.
 	Held []*ir.Value
 }
@@ -64,9 +66,11 @@ func (m *Memory) Analyze(order []int) *Result {
 		result.Steps[i] = m.Steps[s]
 	}
 	host, _, _ := l.hosts()
+	result.Inlays = slices.Repeat([]Inlay{noInlay}, len(order))
 	for _, steps := range []map[int]within{m.within, m.parts} {
 		for s, w := range steps {
 			if out := m.Writes[s][0]; host[out] == host[w.b] {
+				result.Inlays[s] = w.inlay
 				for id, layout := range w.layouts {
 					m.layouts[id] = layout
 				}

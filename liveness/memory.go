@@ -91,24 +91,21 @@ func (m *Memory) add(v *ir.Value) int32 {
 
 func (m *Memory) round(bytes int64) int64 { return (bytes + m.t.Align - 1) / m.t.Align * m.t.Align }
 
-// Resize sets other sizes for the results and scratch memory of a step.
-func (m *Memory) Resize(step int, scratch []int64) {
-	for _, b := range m.Writes[step] {
-		m.resize(b)
+// Sizes returns Bytes and Scratch of the footprint at other sizes. values are the graph's values at these sizes, by ID, and scratch returns
+// the bytes of each scratch buffer of a step.
+func (m *Memory) Sizes(values []*ir.Value, scratch func(step int) []int64) (bytes, sums []int64) {
+	bytes, sums = make([]int64, len(m.values)), make([]int64, len(m.Steps))
+	for b, v := range m.values {
+		if t := values[v.ID].Type; !m.separate[b] {
+			bytes[b] = m.round(int64(t.DType.Bytes(t.Elements())))
+		}
 	}
-	m.Scratch[step] = 0
-	for _, size := range scratch {
-		m.Scratch[step] += m.round(size)
+	for s := range sums {
+		for _, size := range scratch(s) {
+			sums[s] += m.round(size)
+		}
 	}
-}
-
-// ResizeInput sets another size for an input.
-func (m *Memory) ResizeInput(v *ir.Value) { m.resize(m.buffer[v.ID]) }
-
-func (m *Memory) resize(b int32) {
-	if t := m.values[b].Type; !m.separate[b] {
-		m.Bytes[b] = m.round(int64(t.DType.Bytes(t.Elements())))
-	}
+	return bytes, sums
 }
 
 // root is the value whose memory v shows.

@@ -17,7 +17,7 @@ func (m *Memory) findParts(fixed func(concat *ir.Node) bool) {
 		}
 		start := 0
 		for _, v := range n.Inputs {
-			l := Part(v, n.Outputs[0], op.Axis, start)
+			l := part(v, n.Outputs[0], op.Axis, start)
 			start += l.Shape[op.Axis]
 			b := m.of(v)
 			if b < 0 || m.values[b] != v || m.separate[b] || m.writer[b] < 0 || v.Type.DType.Size() == 0 {
@@ -31,7 +31,7 @@ func (m *Memory) findParts(fixed func(concat *ir.Node) bool) {
 			if m.parts == nil {
 				m.parts = map[int]within{}
 			}
-			m.parts[from] = within{m.Writes[s][0], at}
+			m.parts[from] = within{m.Writes[s][0], at, Inlay{Over: -1, Into: s}}
 		}
 	}
 }
@@ -74,8 +74,8 @@ func (m *Memory) weighParts(order []int) {
 	}
 }
 
-// Part is the layout of a value that is a part of the result of a Concat along an axis, from an index on.
-func Part(v, whole *ir.Value, axis, start int) ir.Layout {
+// part is the layout of a value that is a part of the result of a Concat along an axis, from an index on.
+func part(v, whole *ir.Value, axis, start int) ir.Layout {
 	l := ir.OwnLayout(whole)
 	l.Shape = v.Type.Sizes()
 	l.Offset = start * l.Strides[axis]

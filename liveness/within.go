@@ -11,6 +11,7 @@ import (
 type within struct {
 	b       int32             // the buffer
 	layouts map[int]ir.Layout // by ID, of the result and of its views
+	inlay   Inlay
 }
 
 // findWithin finds these steps: the kernel must write by strides and may write over the operand; the operand shows each of its elements
@@ -22,10 +23,10 @@ func (m *Memory) findWithin() {
 				continue
 			}
 			r := m.root(v)
-			if r.Def == nil || m.whole(v, r) || !Apart(n, i, func(v *ir.Value) ir.Layout { return m.layouts[v.ID] }) {
+			if r.Def == nil || m.whole(v, r) || !apart(n, i, func(v *ir.Value) ir.Layout { return m.layouts[v.ID] }) {
 				continue
 			}
-			w := within{m.of(v), map[int]ir.Layout{}}
+			w := within{m.of(v), map[int]ir.Layout{}, Inlay{Over: i, Into: -1}}
 			l := m.layouts[v.ID]
 			l.Root = n.Outputs[0]
 			if m.strided(n.Outputs[0], l, w.layouts) {
@@ -39,8 +40,8 @@ func (m *Memory) findWithin() {
 	}
 }
 
-// Apart reports whether operand i of n reads each of its elements once, and no other operand reads any of them.
-func Apart(n *ir.Node, i int, layout func(v *ir.Value) ir.Layout) bool {
+// apart reports whether operand i of n reads each of its elements once, and no other operand reads any of them.
+func apart(n *ir.Node, i int, layout func(v *ir.Value) ir.Layout) bool {
 	l := layout(n.Inputs[i])
 	if !injective(l) {
 		return false

@@ -26,7 +26,7 @@ var appendEntry = entry{
 			to, fresh, old, ends := y.bytes(m), x.bytes(m), cache.bytes(m), elements[int64](m, &lengths)
 			for _, end := range ends {
 				if _, err := op.Start(end, added, cached, size); err != nil {
-					m.fail(n, err)
+					m.fail(err)
 					return
 				}
 			}

@@ -81,7 +81,7 @@ func bindPackedAttention(b *binder, n *ir.Node, in, out []operand) step {
 				}
 			}
 			if err != nil {
-				m.fail(n, err)
+				m.fail(err)
 			}
 		}},
 		step{parts: b.d.Threads(), run: func(m *machine, _, worker int) {
@@ -109,7 +109,7 @@ var sumSequencesEntry = entry{
 			clear(dst)
 			first, end := int(sequence[0]), int(sequence[1])
 			if first < 0 || end > tokens {
-				m.fail(n, fmt.Errorf("sequence %d is %v, of %d tokens", r, sequence[:kernel.SequenceFields], tokens))
+				m.fail(fmt.Errorf("sequence %d is %v, of %d tokens", r, sequence[:kernel.SequenceFields], tokens))
 				return
 			}
 			for t := first; t < end; t++ {

@@ -105,7 +105,7 @@ func embeddingStep[I int32 | int64](b *binder, n *ir.Node, in []operand, y opera
 						row += rows
 					}
 					if row < 0 || row >= rows {
-						m.fail(n, backend.OutOfRange(int64(ids[t]), 0, rows))
+						m.fail(backend.OutOfRange(int64(ids[t]), 0, rows))
 						return
 					}
 				case rows != 1:

@@ -215,11 +215,11 @@ func bindMap(b *binder, n *ir.Node, in, out []operand) (step, error) {
 
 // register is a register filled with a number, once for all sizes.
 func (b *binder) register(v *ir.Value) register {
-	f := b.registers[v]
+	f := b.registers[v.ID]
 	if f.number != v.Const {
 		f = filled{v.Const, tensor.AlignedBytes(registerSize)}
 		repeat(f.data, v.Const.Bytes(), registerSize/len(v.Const.Bytes()))
-		b.registers[v] = f
+		b.registers[v.ID] = f
 	}
 	return f.data
 }

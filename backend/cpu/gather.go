@@ -51,7 +51,7 @@ func gatherElementsStep[T tensor.Element, I int32 | int64](n *ir.Node, y, x, ind
 						i += size
 					}
 					if i < 0 || i >= size {
-						m.fail(n, backend.OutOfRange(int64(ids[q+c*loops.col(2)]), axis, size))
+						m.fail(backend.OutOfRange(int64(ids[q+c*loops.col(2)]), axis, size))
 						return
 					}
 					d[o+c*loops.col(0)] = s[p+c*loops.col(1)+i*step1]
@@ -104,7 +104,7 @@ func gatherStep[I int32 | int64](n *ir.Node, y, x, index *operand) step {
 					i += size
 				}
 				if i < 0 || i >= size {
-					m.fail(n, backend.OutOfRange(int64(id), axis, size))
+					m.fail(backend.OutOfRange(int64(id), axis, size))
 					return
 				}
 				if words {
@@ -146,7 +146,7 @@ func gatherNDStep[I int32 | int64](n *ir.Node, y, x, index *operand) step {
 		for t := part * perPart; t < min((part+1)*perPart, number); t++ {
 			at, err := tupleStart(&tuples, ids[t*axes:][:axes], t)
 			if err != nil {
-				m.fail(n, err)
+				m.fail(err)
 				return
 			}
 			copy(d[t*inner:][:inner], s[t/count*each+at*src.width:])

@@ -34,11 +34,11 @@ func locationOf(data []byte) location {
 	return location{constant: unsafe.Pointer(unsafe.SliceData(data))}
 }
 
-// fail keeps the first error of a run; parts of a step may fail at once.
-func (m *machine) fail(n *ir.Node, err error) {
+// fail keeps the first error of a run, to which the instance adds the node of the step; parts of a step may fail at once.
+func (m *machine) fail(err error) {
 	m.mu.Lock()
 	if m.err == nil {
-		m.err = n.Fail(err)
+		m.err = err
 	}
 	m.mu.Unlock()
 }

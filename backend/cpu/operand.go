@@ -79,11 +79,11 @@ func (o *operand) tensor(m *machine) *tensor.Tensor {
 type binder struct {
 	d         *processor
 	p         *backend.Planned
-	scratch   []int      // the buffers of the current step's scratch
-	inner     *operand   // the scratch of an op inside of it, if that is not a buffer
-	slots     int        // of the current step's operands and results, if its closure is for others as well
-	room      []location // for those of the next steps
-	registers map[*ir.Value]filled
+	scratch   []int           // the buffers of the current step's scratch
+	inner     *operand        // the scratch of an op inside of it, if that is not a buffer
+	slots     int             // of the current step's operands and results, if its closure is for others as well
+	room      []location      // for those of the next steps
+	registers map[int]filled  // by ID
 	wide      map[int]operand // by ID, values that the current step sees in float32
 }
 

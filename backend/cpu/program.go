@@ -35,8 +35,8 @@ func (m *memory) Close() { m.Free() }
 // program is a planned graph as a list of steps.
 type program struct {
 	d       *Device
-	planned *backend.Planned
-	binder  *binder
+	binder  *binder       // its plan is nil between two calls of Refit
+	nodes   []*ir.Node    // by step, of the program that Load returned: what errors name, at all sizes
 	where   []target.Runs // by step, at all sizes
 	steps   []step
 	parts   int // of all steps
@@ -53,8 +53,8 @@ func (d *Device) Load(p *backend.Planned) (backend.Program, error) {
 	for i, n := range p.Steps {
 		all[i], where[i] = i, d.target.Where(n)
 	}
-	return (&program{d: d, planned: p, binder: &binder{d: &d.processor, p: p, registers: map[*ir.Value]filled{}}, where: where,
-		steps: make([]step, len(p.Steps)), objects: objectsOf(p.Graph)}).Refit(all)
+	return (&program{d: d, nodes: p.Steps, binder: &binder{d: &d.processor, registers: map[int]filled{}}, where: where,
+		steps: make([]step, len(p.Steps)), objects: objectsOf(p.Graph)}).Refit(p, all)
 }
 
 // objectsOf lists the constant strings of a graph by their values' IDs.
@@ -81,10 +81,10 @@ func objectsOf(g *ir.Graph) (objects []*tensor.Tensor) {
 
 // fix makes a step of the plan. A step that is like another may have its closure.
 func (p *program) fix(i int) (err error) {
-	n, b := p.planned.Steps[i], p.binder
-	b.scratch, b.slots = p.planned.Scratch[i], 0
+	b := p.binder
+	n, like := b.p.Steps[i], b.p.Like
+	b.scratch, b.slots = b.p.Scratch[i], 0
 	var st step
-	like := p.planned.Like
 	shares := like != nil && like[i] >= 0 && p.steps[like[i]].locations != nil
 	if shares {
 		st = p.steps[like[i]]
@@ -94,24 +94,29 @@ func (p *program) fix(i int) (err error) {
 	if shares || b.slots > 0 {
 		st.locations = b.locations(n, p.steps[i].locations)
 	}
-	st.node = n
+	if st.node = p.nodes[i]; p.d.times {
+		st.node = n // a profile shows its sizes
+	}
 	p.steps[i] = st
 	return nil
 }
 
 // Refit implements backend.Program. Steps find buffers by their numbers, so those that do not depend on sizes are both programs'.
-func (p *program) Refit(steps []int) (_ backend.Program, err error) {
-	q := &program{d: p.d, planned: p.planned, binder: p.binder, where: p.where, steps: slices.Clone(p.steps),
-		offsets: make([]int64, len(p.planned.Problem.Buffers)), inputs: make([]operand, 0, len(p.planned.Graph.Inputs)),
-		outputs: make([]operand, 0, len(p.planned.Graph.Outputs))}
+func (p *program) Refit(planned *backend.Planned, steps []int) (_ backend.Program, err error) {
+	b := *p.binder
+	b.p = planned
+	defer func() { b.p = nil }() // programs of many sizes are kept, and their graphs are not
+	q := &program{d: p.d, binder: &b, nodes: p.nodes, where: p.where, steps: slices.Clone(p.steps),
+		offsets: make([]int64, len(planned.Problem.Buffers)), inputs: make([]operand, 0, len(planned.Graph.Inputs)),
+		outputs: make([]operand, 0, len(planned.Graph.Outputs))}
 	if p.objects != nil {
-		q.objects = objectsOf(p.planned.Graph)
+		q.objects = objectsOf(planned.Graph)
 	}
-	if q.layout, err = arena.NewLayout(p.planned.Problem, p.planned.Plan, 0); err != nil {
+	if q.layout, err = arena.NewLayout(planned.Problem, planned.Plan, 0); err != nil {
 		return nil, err
 	}
 	for i := range q.offsets {
-		if q.offsets[i] = -1; p.planned.Problem.Buffers[i].Boundary != planner.DeviceTensor {
+		if q.offsets[i] = -1; planned.Problem.Buffers[i].Boundary != planner.DeviceTensor {
 			if q.offsets[i], err = q.layout.Offset(i); err != nil {
 				return nil, err
 			}
@@ -127,10 +132,10 @@ func (p *program) Refit(steps []int) (_ backend.Program, err error) {
 			q.parts += st.parts
 		}
 	}
-	for _, v := range p.planned.Graph.Inputs {
+	for _, v := range planned.Graph.Inputs {
 		q.inputs = append(q.inputs, q.binder.operand(v))
 	}
-	for _, v := range p.planned.Graph.Outputs {
+	for _, v := range planned.Graph.Outputs {
 		q.outputs = append(q.outputs, q.binder.operand(v))
 	}
 	return q, nil
@@ -182,7 +187,7 @@ func (in *instance) grown(o *operand) int {
 // HostSteps implements backend.Program.
 func (p *program) HostSteps() []backend.HostStep {
 	var steps []backend.HostStep
-	for i, n := range p.planned.Steps {
+	for i, n := range p.nodes {
 		if p.where[i] == target.OnHost {
 			steps = append(steps, backend.HostStep{Node: n})
 		}
@@ -259,7 +264,7 @@ func (in *instance) Run(ctx context.Context, inputs []*tensor.Tensor) (_ []*tens
 			in.times[i].End = time.Since(start)
 		}
 		if in.machine.err != nil {
-			return nil, in.machine.err
+			return nil, st.node.Fail(in.machine.err)
 		}
 		if in.done != nil && ctx.Err() != nil {
 			return nil, ctx.Err()

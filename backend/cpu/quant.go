@@ -24,7 +24,7 @@ var quantizeEntry = entry{
 		return step{parts: parts, run: func(m *machine, part, _ int) {
 			s := scale.f32(m)[0]
 			if s == 0 || s != s {
-				m.fail(n, fmt.Errorf("the scale is %v: quantising divides by it", s))
+				m.fail(fmt.Errorf("the scale is %v: quantising divides by it", s))
 				return
 			}
 			lo, hi := cut(part)

@@ -51,7 +51,7 @@ func bindQAttention(b *binder, n *ir.Node, in, out []operand) (step, error) {
 		return inPhases(
 			step{parts: 1, run: func(m *machine, _, _ int) {
 				if err := a.Plan(elements[int32](m, &sequences), plan.bytes(m)); err != nil {
-					m.fail(n, err)
+					m.fail(err)
 				}
 			}},
 			step{parts: b.d.Threads(), run: func(m *machine, _, worker int) {
@@ -93,7 +93,7 @@ func qAttentionArgs(m *machine, n *ir.Node, in []operand, y *operand) (args kern
 		}
 		c = kernel.Quantized{Scale: in[i].f32(m)[0], Zero: byteAt(&in[i+1], m), Signed: signed}
 		if c.Scale == 0 || c.Scale != c.Scale {
-			m.fail(n, fmt.Errorf("a scale is %v: quantising divides by it", c.Scale))
+			m.fail(fmt.Errorf("a scale is %v: quantising divides by it", c.Scale))
 			valid = false
 		}
 		return c

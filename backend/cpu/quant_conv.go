@@ -133,7 +133,7 @@ func bindQConv(b *binder, n *ir.Node, in, out []operand) (step, error) {
 				Scales: columnsFrom(all.yScale, first, outputs), Zeros: columnsFrom(all.yZero, first, outputs)}
 			for _, s := range yScale.f32(m) {
 				if a.Quantized.Scale = s; s == 0 || s != s {
-					m.fail(n, fmt.Errorf("the scale of the result is %v: quantising divides by it", s))
+					m.fail(fmt.Errorf("the scale of the result is %v: quantising divides by it", s))
 					return
 				}
 			}

@@ -155,7 +155,9 @@ func bindQMatMul(b *binder, n *ir.Node, in, out []operand) (step, error) {
 	} else {
 		phases = append(phases, q.packB())
 	}
-	return inPhases(append(phases, q.multiply())...), nil
+	phases = append(phases, q.multiply())
+	q.node = nil // the steps stay, and its graph need not
+	return inPhases(phases...), nil
 }
 
 // multiply runs the kernel over the parts of all products.
@@ -204,7 +206,7 @@ func (q *qProduct) multiply() step {
 				Signed: q.y.dtype == tensor.I8, Scales: q.columns.yScale, Zeros: q.columns.yZero}
 			for _, s := range yScale.f32(m) {
 				if g.Quantized.Scale = s; s == 0 || s != s {
-					m.fail(q.node, fmt.Errorf("the scale of the result is %v: quantising divides by it", s))
+					m.fail(fmt.Errorf("the scale of the result is %v: quantising divides by it", s))
 					return
 				}
 			}
@@ -266,7 +268,7 @@ func (q *qProduct) quantize(b *binder, x operand) []step {
 func (q *qProduct) quantizeSequences(b *binder, x operand) step {
 	rows, k, row, set := q.g.M, q.g.K, q.args.ARow, b.d.set
 	q.aScale, q.aZero = q.scratch[qShared].part(cacheLine, rows, tensor.F32), q.scratch[qShared].part(cacheLine+4*rows, rows, tensor.I32)
-	dst, zero, scale, sequences, node := q.a, q.aZero, q.aScale, q.in[ir.QMatMulSequences], q.node
+	dst, zero, scale, sequences := q.a, q.aZero, q.aScale, q.in[ir.QMatMulSequences]
 	return step{parts: sequences.shape[0] + 1, run: func(m *machine, part, _ int) {
 		all := elements[int32](m, &sequences)
 		d, f, scales, zeros := dst.bytes(m), x.f32(m), scale.f32(m), elements[int32](m, &zero)
@@ -284,7 +286,7 @@ func (q *qProduct) quantizeSequences(b *binder, x operand) step {
 		sequence := all[part*kernel.SequenceFields:][:kernel.SequenceFields]
 		first, end, key, keyEnd := int(sequence[0]), int(sequence[1]), int(sequence[2]), int(sequence[3])
 		if first < 0 || end < first || end > rows || key < 0 || keyEnd < key || keyEnd > rows {
-			m.fail(node, fmt.Errorf("sequence %d is %v, of %d tokens", part, sequence, rows))
+			m.fail(fmt.Errorf("sequence %d is %v, of %d tokens", part, sequence, rows))
 			return
 		}
 		var lo, hi float32

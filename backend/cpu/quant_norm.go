@@ -44,7 +44,7 @@ func bindQLayerNorm(b *binder, n *ir.Node, in, out []operand) (step, error) {
 	return step{parts: parts, run: func(m *machine, part, worker int) {
 		yScale, yZero := in[ir.QLayerNormYScale].f32(m)[0], byteAt(&in[ir.QLayerNormYZero], m)
 		if yScale == 0 || yScale != yScale {
-			m.fail(n, fmt.Errorf("the scale of the result is %v: quantising divides by it", yScale))
+			m.fail(fmt.Errorf("the scale of the result is %v: quantising divides by it", yScale))
 			return
 		}
 		own := scratch.part(worker*each, block*cols, tensor.F32)

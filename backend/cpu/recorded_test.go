@@ -38,10 +38,11 @@ func TestRecordedSteps(t *testing.T) {
 				require.NoError(t, err, name)
 				bound, err := g.Bind(ir.Binding{"s": s}, false)
 				require.NoError(t, err, name)
-				p, err := d.Load(backendtest.Plan(t, bound, d.Target()))
+				planned := backendtest.Plan(t, bound, d.Target())
+				p, err := d.Load(planned)
 				require.NoError(t, err, name)
 				key := fmt.Sprintf("%s, s=%d", name, s)
-				if steps := cpu.Steps(p); steps != below[key] {
+				if steps := cpu.Steps(p, planned); steps != below[key] {
 					below[key], found[fmt.Sprintf("%s, %v", key, set.Level)] = steps, steps
 				}
 			}

@@ -160,7 +160,7 @@ func (p recurrentPlan) recurrence(b *binder, n *ir.Node, in, out []operand, prod
 		for i := range sequences {
 			count := p.length(m, &in[ops.RecurrentLengths], first+i)
 			if count < 0 || count > p.steps {
-				m.fail(n, fmt.Errorf("sequence_lens: %d of %d steps", count, p.steps))
+				m.fail(fmt.Errorf("sequence_lens: %d of %d steps", count, p.steps))
 				return
 			}
 			longest = max(longest, count)

@@ -128,7 +128,7 @@ func scatterLines[T tensor.Element, I int32 | int64](n *ir.Node, axis int, y, in
 						i += size
 					}
 					if i < 0 || i >= size {
-						m.fail(n, backend.OutOfRange(int64(ids[p]), axis, size))
+						m.fail(backend.OutOfRange(int64(ids[p]), axis, size))
 						return
 					}
 					if to := o + i*next; combine == nil {
@@ -162,7 +162,7 @@ func scatterSlices[T tensor.Element, I int32 | int64](n *ir.Node, y, index, upda
 		for t := range count {
 			at, err := tupleStart(&tuples, ids[t*axes:][:axes], t)
 			if err != nil {
-				m.fail(n, err)
+				m.fail(err)
 				return
 			}
 			if into, from := d[at+lo:at+hi], s[t*inner+lo:t*inner+hi]; combine == nil {

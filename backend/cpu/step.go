@@ -91,9 +91,20 @@ func bindEmpty(b *binder, n *ir.Node) step {
 	}}
 }
 
+// typesOf copies values that have a type and nothing else.
+func typesOf(values []*ir.Value) []*ir.Value {
+	types := make([]*ir.Value, len(values))
+	for i, v := range values {
+		if v != nil {
+			types[i] = &ir.Value{Type: v.Type}
+		}
+	}
+	return types
+}
+
 // bindHost runs a node by its op's Eval, which allocates what it needs.
-func bindHost(b *binder, bound *ir.Node, in, out []operand) (step, error) {
-	n := bound.Snapshot() // the plan may get other sizes
+func bindHost(_ *binder, bound *ir.Node, in, out []operand) (step, error) {
+	n := &ir.Node{Op: bound.Op, Inputs: typesOf(bound.Inputs), Outputs: typesOf(bound.Outputs)} // without the rest of the graph
 	return step{parts: 1, run: func(m *machine, _, _ int) {
 		args := make([]*tensor.Tensor, len(n.Inputs))
 		for i, v := range n.Inputs {
@@ -103,7 +114,7 @@ func bindHost(b *binder, bound *ir.Node, in, out []operand) (step, error) {
 		}
 		results, err := backend.Eval(m.env, n, args)
 		if err != nil {
-			m.fail(n, err)
+			m.fail(err)
 			return
 		}
 		for i, t := range results {

@@ -146,7 +146,12 @@ func TestRefit(t *testing.T) {
 		g, err := ir.Parse(`graph "" (%0: f32[s,36]) { const %1: f32[36,132] = data %2 = matmul(%0, %1) return %2 }`)
 		require.NoError(t, err)
 		b := ir.Binding{"s": 3}
-		p, m := load(t, d, g, b, "refit", true), d.NewMemory()
+		bound, err := g.Bind(b, false)
+		require.NoError(t, err)
+		planned := backendtest.Plan(t, bound, d.Target())
+		p, err := d.Load(planned)
+		require.NoError(t, err)
+		m := d.NewMemory()
 		defer m.Close()
 		instance, err := p.Attach(m, nil)
 		require.NoError(t, err)
@@ -155,7 +160,7 @@ func TestRefit(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, 1, fake.Calls["cuStreamCreate"]-fake.Calls["cuStreamDestroy_v2"])
 			require.Equal(t, 1, fake.Calls["cuGraphInstantiateWithFlags"]-fake.Calls["cuGraphExecDestroy"])
-			p, err = p.Refit(nil)
+			p, err = p.Refit(planned, nil)
 			require.NoError(t, err)
 		}
 	})

@@ -46,7 +46,7 @@ type Device interface {
 	Close() error
 }
 
-// Planned is a bound graph with everything decided that does not need the device.
+// Planned is a bound graph with everything decided that does not need the device. It is immutable.
 type Planned struct {
 	Graph   *ir.Graph
 	Steps   []*ir.Node  // in order, without views
@@ -87,9 +87,9 @@ type Program interface {
 	Growth(m Memory) int64
 	// HostSteps lists the steps that run by their op's Eval, without a kernel, in order.
 	HostSteps() []HostStep
-	// Refit returns a program of the Planned graph as it is now: with other sizes of values and in fields of ops, layouts with them, and
-	// another plan. The listed steps depend on what has changed since this program was made, which runs no more if it is the one returned.
-	Refit(steps []int) (Program, error)
+	// Refit returns a program of the same steps at other sizes. The listed steps differ from the steps of this program; the others have the
+	// same op, and operands and results of the same types and layouts. This program runs no more if it is the one returned.
+	Refit(p *Planned, steps []int) (Program, error)
 }
 
 // A HostStep is a step that the host runs instead of a device, and what has to move for it.

@@ -10,55 +10,44 @@ import (
 	"unsafe"
 
 	"github.com/rlxc/rlxc/internal/backend"
+	"github.com/rlxc/rlxc/internal/bind"
 	"github.com/rlxc/rlxc/internal/check"
-	"github.com/rlxc/rlxc/internal/legalize"
 	"github.com/rlxc/rlxc/internal/options"
 	"github.com/rlxc/rlxc/internal/proof"
-	"github.com/rlxc/rlxc/internal/schedule"
 	"github.com/rlxc/rlxc/internal/sharing"
 	"github.com/rlxc/rlxc/internal/target"
 	"github.com/rlxc/rlxc/ir"
-	"github.com/rlxc/rlxc/liveness"
 	"github.com/rlxc/rlxc/planner"
 	"github.com/rlxc/rlxc/tensor"
 )
 
 // A Binding is a stage's graph with all sizes fixed: planned, and ready to be attached to a session's memory.
 type Binding struct {
-	Dims     ir.Binding
-	Planned  *backend.Planned
+	Dims     ir.Binding         // the numbers of the stage's symbols
+	Planned  *backend.Planned   // nil once the box has made another binding
 	Host     []backend.HostStep // the steps that run on the host
-	Resident *Resident          // only backend cpu has it
+	Resident *Resident          // nil unless the backend is cpu
 
-	intact  []*ir.Value // what must be there after a run
-	outside ports       // of which some are outside of the arena
-	grown   []int       // by output: the input whose memory it has, with more after it, if they are one device tensor; −1 for none
-	program backend.Program
-	checked *check.Checked            // by which the bindings that keep its steps are checked
-	made    []map[*ir.Value]ir.Layout // by step: the layouts for which its code was made; only with Verify
-	arena   int64                     // bytes of the plan
-	flops   int64                     // of a run's products
-	host    int64                     // bytes that the hungriest step on the host takes beside the arena
-	results []ir.Type                 // of the graph
-	// box has this binding and others; nil if there are no others.
-	box      *box
-	sizes    []int            // in the order of the stage's symbols, of a box's binding
-	instance backend.Instance // on the memory of the session whose box it is
+	latest
+	outside  ports            // of which some are outside of the arena; nil if none is
+	grown    []int            // by output: the input whose memory it has, with more after it, if they are one device tensor; −1 for none
+	program  backend.Program  // runs the steps
+	steps    int              // number of steps
+	arena    int64            // bytes of the plan
+	flops    int64            // operations of a run's products
+	host     int64            // bytes that the hungriest step on the host takes beside the arena
+	results  []ir.Type        // types of the graph's outputs
+	box      *box             // the plan, with this binding and others that come from it
+	sizes    []int            // Dims in the order of the stage's symbols; nil unless a session's box lists the binding
+	instance backend.Instance // on the memory of the session whose box it is; nil before its first run, and where no session has the box
 }
 
-// flopsOf counts the operations of a bound graph's products.
-func flopsOf(g *ir.Graph) int64 {
-	sum := ir.Dim{}
-	for _, n := range g.Nodes {
-		sum = sum.Add(ir.Flops(n))
-	}
-	flops, _ := sum.Const() // a bound graph has no symbols; sums saturate
-	return int64(flops)
-}
-
-func nodeFlops(n *ir.Node) int64 {
-	flops, _ := ir.Flops(n).Const()
-	return int64(flops)
+// latest is what the next binding of a box compares itself with. It is zero in all bindings but the one made last, since it has a graph.
+type latest struct {
+	bound   *bind.Bound         // the decisions at these sizes
+	intact  []*ir.Value         // what must be there after a run
+	checked *check.Checked      // by which the bindings that keep its steps are checked
+	made    []map[int]ir.Layout // by step: by value ID, the layouts for which its code was made; nil without Verify
 }
 
 func resultsOf(g *ir.Graph) (types []ir.Type) {
@@ -66,22 +55,6 @@ func resultsOf(g *ir.Graph) (types []ir.Type) {
 		types = append(types, v.Type)
 	}
 	return types
-}
-
-// hostBytes is what the hungriest step on the host allocates for its results: they are copied to the arena.
-func (p *Program) hostBytes(steps []*ir.Node) int64 {
-	var most int64
-	for _, n := range steps {
-		if p.device.Target().Where(n) != target.OnHost {
-			continue
-		}
-		var bytes int64
-		for _, v := range n.Outputs {
-			bytes += bytesOf(v)
-		}
-		most = max(most, bytes)
-	}
-	return most
 }
 
 // Bind binds the first stage to sizes, one for each symbol of the inputs; of a program without padding the main part, to a number of
@@ -154,63 +127,76 @@ func (p *Program) target() *target.Target {
 	return p.late
 }
 
-// plan is Bind: numbers for symbols, legal layouts, an order, lives, offsets, steps. If there are symbols that move, it makes a box.
+// plan plans a stage's graph and binds it to sizes. If there are symbols that move, the binding has a box.
 func (p *Program) plan(g *ir.Graph, sizes ir.Binding, at ports, moves []string) (_ *Binding, err error) {
 	defer Guard(&err, debug.SetPanicOnFault(true))
-	t := p.target()
-	fold := p.opts.Level != options.O0
-	var bound *ir.Graph
-	var trace *ir.Trace
-	if moves == nil {
-		bound, err = g.Bind(sizes, fold)
-	} else {
-		bound, trace, err = g.BindTraced(sizes, fold, t.Resizes, moves)
-	}
-	if err != nil {
-		return nil, bindError(err)
-	}
-	grown, err := at.front(bound, trace)
-	if err != nil {
-		return nil, bindError(err)
-	}
-	layouts, err := legalize.Graph(bound, t)
-	if err != nil {
-		return nil, bindError(err)
-	}
-	layouts, untiled, err := legalize.Tile(bound, layouts, t)
-	if err != nil {
+	x := &box{}
+	options := bind.Options{Target: p.target(), Fold: p.opts.Level != options.O0, Symbols: moves, Policy: p.opts.Liveness,
+		PinOutputAncestors: p.opts.PinOutputAncestors, Allow: p.allow}
+	if options.Planner, err = planner.FromEnv(planner.Activations()); err != nil {
 		return nil, err
 	}
-	memory := liveness.New(bound, layouts, t, liveness.Options{Policy: p.opts.Liveness, PinOutputAncestors: p.opts.PinOutputAncestors,
-		DeviceTensors: at.of(bound), Fixed: func(concat *ir.Node) bool { return fixed(trace, concat) }})
-	outside := at.only(bound, memory.IsDeviceTensor)
-	if outside.growing() != at.growing() {
-		return p.plan(g, sizes, outside, moves) // what is copied anyway is not moved
+	if p.opts.Mode != planner.Auto {
+		options.Planner.Mode = p.opts.Mode
 	}
-	order := schedule.Order((*schedule.Program)(&memory.Footprint))
-	lives := memory.Analyze(order)
-	b := &Binding{Dims: sizes, results: resultsOf(bound), outside: outside, grown: grown, flops: flopsOf(bound),
-		host:   p.hostBytes(lives.Steps),
-		intact: append(lives.Held, outside.of(bound)...), // what feeds a run is there after it
-		Planned: &backend.Planned{Graph: bound, Steps: lives.Steps, Layouts: lives.Layouts, Buffers: lives.Buffers,
-			Scratch: lives.Scratch, Problem: &lives.Problem}}
-	if err := p.assignOffsets(b); err != nil {
-		return nil, err
+	options.Planner.Alignment, options.Planner.Segment = p.target().Align, p.target().Segment
+	options.Edit = func(bound *ir.Graph, trace *ir.Trace) (device []*ir.Value, inputs []ir.Type, err error) {
+		x.grown, err = at.front(bound, trace)
+		return at.of(bound), at.inputs(g), err
 	}
-	if p.opts.Backend == "cpu" {
-		parts := p.resident(bound, b.Planned.Plan.Committed)
+	if x.plan, err = bind.New(g, sizes, options); err != nil {
+		return nil, bindError(err)
+	}
+	x.outside = at.only(x.plan.Graph(), x.plan.IsDeviceTensor)
+	if x.outside.growing() != at.growing() {
+		return p.plan(g, sizes, x.outside, moves) // what is copied anyway is not moved
+	}
+	b, err := p.bound(x, g, sizes)
+	if err != nil {
+		return nil, bindError(err)
+	}
+	if b.Host = b.program.HostSteps(); p.opts.Backend == "cpu" {
+		parts := p.resident(b.Planned.Graph, b.arena)
 		b.Resident = &parts
 	}
-	if trace != nil {
-		newBox(b, trace, g, untiled, memory, order, t)
+	if moves != nil {
+		x.open(b)
 	}
-	if err := p.check(b, nil, nil, b.symbolic(g, trace)); err != nil {
+	return b, nil
+}
+
+// bound binds a plan to sizes. Steps that the binding made last has as well are kept. g is the symbolic graph.
+func (p *Program) bound(x *box, g *ir.Graph, sizes ir.Binding) (_ *Binding, err error) {
+	old := x.last
+	var bound *bind.Bound
+	if old == nil {
+		bound, err = x.plan.First()
+	} else {
+		bound, err = x.plan.Next(sizes, old.bound)
+	}
+	if err != nil {
 		return nil, err
 	}
-	if b.program, err = p.device.Load(b.Planned); err != nil {
-		return nil, bindError(err)
+	if bound.Replanned {
+		p.cache.plannedAgain()
 	}
-	b.Host = b.program.HostSteps()
+	pl := bound.Planned
+	b := &Binding{Dims: sizes, Planned: pl, steps: len(pl.Steps), box: x, outside: x.outside, grown: x.grown, arena: pl.Plan.Committed,
+		flops: bound.Flops, host: bound.Host, results: resultsOf(pl.Graph)}
+	b.bound, b.intact = bound, slices.Concat(bound.Held, x.outside.of(pl.Graph)) // what feeds a run is there after it
+	if old == nil {
+		if err = p.check(b, nil, nil, x.symbolic(g, bound)); err == nil {
+			b.program, err = p.device.Load(b.Planned)
+		}
+	} else if err = p.check(b, old, bound.Made, nil); err == nil {
+		b.program, err = old.program.Refit(b.Planned, bound.Made)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if x.last = b; old != nil {
+		old.Planned, old.latest = nil, latest{}
+	}
 	return b, nil
 }
 
@@ -344,14 +330,21 @@ func (p *Program) prove(b *Binding) error {
 		return err
 	}
 	c := claim(b.Planned, p.target(), b.intact)
-	c.Made = func(step int, v *ir.Value) ir.Layout { return b.made[step][v] }
+	c.Made = func(step int, v *ir.Value) ir.Layout {
+		l := b.made[step][v.ID]
+		if now := b.Planned.Layout(v).Root; l.Root != nil && l.Root.ID == now.ID {
+			l.Root = now // it was the root's copy in the graph of another binding
+		}
+		return l
+	}
 	if err := proof.Verify(c); err != nil {
 		return err
 	}
-	if b.box == nil || len(b.box.stacks) == 0 {
+	below, ok := b.box.plan.Stack()
+	if !ok {
 		return nil
 	}
-	if err := proof.Verify(stacked(c, b.Planned, b.box.stacks[0].Below)); err != nil {
+	if err := proof.Verify(stacked(c, b.Planned, below)); err != nil {
 		return fmt.Errorf("the plan is not safe at all sizes: %w", err)
 	}
 	return nil

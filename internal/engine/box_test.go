@@ -107,6 +107,7 @@ func TestFollow(t *testing.T) {
 					}
 				}
 				require.LessOrEqual(t, p.CacheStats().Planned, c.plans)
+				require.Zero(t, p.CacheStats().Rejected)
 			})
 		}
 	}
@@ -185,8 +186,7 @@ func TestBoxes(t *testing.T) {
 						}
 					}
 					part := &s.frames[p.main].parts[0]
-					if x := part.bound.box; x.sizes != nil { // it was not left halfway
-						require.Equal(t, x.last.Dims, x.sizes)
+					if len(part.bound.box.bindings) > 1 {
 						followed++
 					}
 					if run%10 == 0 { // a binding that was resized states what one of these sizes alone does
@@ -200,6 +200,7 @@ func TestBoxes(t *testing.T) {
 					}
 				}
 				require.LessOrEqual(t, p.CacheStats().Planned, c.plans)
+				require.Zero(t, p.CacheStats().Rejected)
 				require.Greater(t, followed, 100)
 			})
 		}

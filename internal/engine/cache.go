@@ -4,9 +4,11 @@ import (
 	"container/list"
 	"strconv"
 	"sync"
+	"unsafe"
 
 	"github.com/rlxc/rlxc/internal/backend"
 	"github.com/rlxc/rlxc/ir"
+	"github.com/rlxc/rlxc/planner"
 )
 
 // A cache keeps the bindings of a program, of its subgraphs and of all their stages, and each session's instances with them: the
@@ -241,18 +243,13 @@ func tableBytes(b *Binding) (bytes int64) {
 
 // boundBytes are those of another binding of a box, with its instance.
 func boundBytes(b *Binding) int64 {
-	bytes := boundEntryBytes + tableBytes(b)
+	bytes := boundEntryBytes + tableBytes(b) + int64(len(b.Planned.Problem.Buffers))*int64(unsafe.Sizeof(planner.Buffer{}))
 	for i, n := range b.Planned.Steps {
 		if b.Planned.Like[i] < 0 {
 			bytes += operandBytes * int64(max(len(n.Inputs), ir.DefOf(n.Op).MaxIn)+len(n.Outputs))
 		}
 	}
-	for _, n := range b.box.folded {
-		for _, v := range n.Outputs {
-			bytes += int64(len(v.Const.Bytes()))
-		}
-	}
-	return bytes
+	return bytes + b.bound.ConstantBytes()
 }
 
 func instanceBytes(b *Binding) int64 { return entryBytes + stepBytes*int64(len(b.Planned.Steps)) }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/rlxc/rlxc/internal/bind"
 	"github.com/rlxc/rlxc/internal/check"
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/liveness"
@@ -39,33 +40,29 @@ func (b *Binding) madeFrom(from *Binding, made []int) {
 	if from != nil {
 		b.made = slices.Clone(from.made)
 	} else {
-		b.made = make([]map[*ir.Value]ir.Layout, len(pl.Steps))
+		b.made = make([]map[int]ir.Layout, len(pl.Steps))
 	}
 	for i, n := range pl.Steps {
 		if from != nil && !slices.Contains(made, i) {
 			continue
 		}
-		b.made[i] = map[*ir.Value]ir.Layout{}
+		b.made[i] = map[int]ir.Layout{}
 		for _, v := range slices.Concat(n.Inputs, n.Outputs) {
 			if v != nil {
-				b.made[i][v] = pl.Layout(v)
+				b.made[i][v.ID] = pl.Layout(v)
 			}
 		}
 	}
 }
 
-// symbolic is the symbolic graph of a binding whose nodes come from others. The growing axis of inputs is in front, as in the binding.
-func (b *Binding) symbolic(g *ir.Graph, trace *ir.Trace) *check.Symbolic {
-	if trace == nil {
+// symbolic returns the symbolic graph from which a bound graph comes; nil if no other sizes follow.
+func (x *box) symbolic(g *ir.Graph, bound *bind.Bound) *check.Symbolic {
+	if !x.plan.Resizes() {
 		return nil
 	}
-	s := &check.Symbolic{Source: trace.Source}
-	for i, v := range g.Inputs {
-		t := v.Type
-		if axis := b.outside.at(i).axis; axis >= 0 {
-			t.Shape = permuted(t.Shape, front(axis, len(t.Shape)))
-		}
-		s.Inputs = append(s.Inputs, t)
+	at := make(map[*ir.Node]int, len(bound.Planned.Graph.Nodes))
+	for i, n := range bound.Planned.Graph.Nodes {
+		at[n] = i
 	}
-	return s
+	return &check.Symbolic{Inputs: x.outside.inputs(g), Source: func(n *ir.Node) *ir.Node { return x.plan.Source(at[n]) }}
 }

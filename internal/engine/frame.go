@@ -340,7 +340,7 @@ func (f *frame) runDevice(ctx context.Context, i int) error {
 	if err != nil {
 		return runError(err)
 	}
-	f.s.profile.device(p.instance, len(p.bound.Planned.Steps), begin)
+	f.s.profile.device(p.instance, p.bound.steps, begin)
 	for i, v := range seg.graph.Outputs {
 		o, t := seg.outputs[i], out[i]
 		if o >= 0 {

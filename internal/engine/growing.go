@@ -162,7 +162,7 @@ func lengthens(op ir.Op, rank int) (l lengthening, ok bool) {
 // An axisMover moves axes of a graph to the front.
 type axisMover struct {
 	*ir.Graph
-	trace *ir.Trace               // nil if nothing moves
+	trace *ir.Trace
 	whole map[*ir.Value]*ir.Value // by view: the value whose first axis is elsewhere in the view
 	err   error
 }
@@ -189,7 +189,6 @@ func (t *axisMover) input(i, axis int) {
 	old := t.Inputs[i]
 	x := t.NewValue(old.Name, ir.TensorOf(old.Type.DType, permuted(old.Type.Shape, front(axis, len(old.Type.Shape)))...))
 	t.Inputs[i] = x
-	t.trace.Shift(x, old)
 	t.ReplaceAll(old, t.view(x, axis))
 }
 
@@ -210,7 +209,10 @@ func (t *axisMover) join(n *ir.Node) {
 	}
 	joined := t.node(l.front, in...)
 	joined.Name, joined.Def.Origins = n.Outputs[0].Name, n.Origins
-	t.trace.Replace(n, joined.Def)
+	if source := t.trace.Source(n); source != nil {
+		symbolic, _ := lengthens(source.Op, len(joined.Type.Shape))
+		t.trace.Replace(joined.Def, symbolic.front)
+	}
 	t.ReplaceAll(n.Outputs[0], t.view(joined, l.axis))
 	n.Detach()
 }

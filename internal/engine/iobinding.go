@@ -230,7 +230,7 @@ func (f *frame) bindIO(seg *stage, p *part) (err error) {
 // result is the type of an output, whichever axis is in front.
 func (b *Binding) result(i int) (tensor.DType, tensor.Shape) {
 	shape := b.results[i].Sizes()
-	if axis := b.outside.at(len(b.Planned.Graph.Inputs) + i).axis; axis >= 0 {
+	if axis := b.outside.at(len(b.outside) - len(b.results) + i).axis; axis >= 0 {
 		shape = permuted(shape, back(axis, len(shape)))
 	}
 	return b.results[i].DType, shape
@@ -300,6 +300,18 @@ func (p ports) of(g *ir.Graph) (values []*ir.Value) {
 		}
 	}
 	return values
+}
+
+// inputs returns the symbolic types of a graph's inputs, with the axis in front on which an input grows.
+func (p ports) inputs(g *ir.Graph) []ir.Type {
+	types := make([]ir.Type, len(g.Inputs))
+	for i, v := range g.Inputs {
+		types[i] = v.Type
+		if axis := p.at(i).axis; axis >= 0 {
+			types[i].Shape = permuted(v.Type.Shape, front(axis, len(v.Type.Shape)))
+		}
+	}
+	return types
 }
 
 // growing returns how many ports grow.

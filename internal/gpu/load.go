@@ -89,8 +89,8 @@ func (r *Runtime) Load(p *backend.Planned) (backend.Program, error) {
 }
 
 // Refit implements backend.Program. All launches are made again, which is little beside planning; instances record again in their next run.
-func (p *program) Refit([]int) (backend.Program, error) {
-	l, err := p.r.load(p.Planned)
+func (p *program) Refit(planned *backend.Planned, _ []int) (backend.Program, error) {
+	l, err := p.r.load(planned)
 	if err != nil {
 		return nil, err
 	}

@@ -101,7 +101,7 @@ func newScheduler(p *Program) *scheduler {
 		s.need[i] = s.runAt(i, i)
 	}
 	s.cut()
-	s.floor = s.floorOf(s.order, s.segments).Peak()
+	s.floor = s.floorOf(s.order, s.segments).Peak(s.Bytes, s.Scratch)
 	return s
 }
 
@@ -249,10 +249,10 @@ func (s *scheduler) floorOf(steps []int, segments []segment) *Need {
 	return f
 }
 
-// Peak is the bytes at the present sizes.
-func (f *Need) Peak() int64 {
+// Peak is the bytes at these sizes of buffers and of the steps' scratch. One call at a time may be made.
+func (f *Need) Peak(bytes, scratch []int64) int64 {
 	clear(f.across)
-	for b, size := range f.Bytes {
+	for b, size := range bytes {
 		if f.from[b] < f.to[b] {
 			f.across[f.from[b]] += size
 			f.across[f.to[b]] -= size
@@ -263,9 +263,9 @@ func (f *Need) Peak() int64 {
 	for k, g := range f.segments {
 		across += f.across[k]
 		for i := g.from; i < g.to; i++ {
-			need := across + f.Scratch[f.steps[i]]
+			need := across + scratch[f.steps[i]]
 			for _, b := range f.own[begin:f.ends[i]] {
-				need += f.Bytes[b]
+				need += bytes[b]
 			}
 			begin = f.ends[i]
 			peak = max(peak, need)

@@ -156,14 +156,14 @@ func TestOrderIsTheBestOfSmallPrograms(t *testing.T) {
 		require.Equal(rt, -1, firstTooEarly(p, order))
 		require.Equal(rt, lowest(p), peak(p, order))
 		floor, need := Floor(p), NeedOf(p, order)
-		require.LessOrEqual(rt, floor.Peak(), peak(p, order))
-		require.Equal(rt, peak(p, order), need.Peak())
+		require.LessOrEqual(rt, floor.Peak(p.Bytes, p.Scratch), peak(p, order))
+		require.Equal(rt, peak(p, order), need.Peak(p.Bytes, p.Scratch))
 		for b, size := range p.Bytes { // equal sizes stay equal
 			p.Bytes[b] = 7 * size % 10
 		}
-		require.Equal(rt, Floor(p).Peak(), floor.Peak())
-		require.LessOrEqual(rt, floor.Peak(), lowest(p))
-		require.Equal(rt, peak(p, order), need.Peak())
+		require.Equal(rt, Floor(p).Peak(p.Bytes, p.Scratch), floor.Peak(p.Bytes, p.Scratch))
+		require.LessOrEqual(rt, floor.Peak(p.Bytes, p.Scratch), lowest(p))
+		require.Equal(rt, peak(p, order), need.Peak(p.Bytes, p.Scratch))
 	})
 }
 

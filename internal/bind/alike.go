@@ -1,0 +1,121 @@
+package bind
+
+import (
+	"bytes"
+	"reflect"
+	"slices"
+
+	"github.com/rlxc/rlxc/internal/backend"
+	"github.com/rlxc/rlxc/internal/target"
+	"github.com/rlxc/rlxc/ir"
+	"github.com/rlxc/rlxc/tensor"
+)
+
+// The layers of a model are alike: shape rules, layouts and targets give equal answers for a node of one layer and of another. Bind asks
+// once for all nodes that do the same, as long as their operands have the same types and the same layouts in their buffers.
+
+// mostAlike bounds the nodes of one kind with which others are compared.
+const mostAlike = 64
+
+// alike finds, for each node, an earlier one that does the same at all sizes at which their operands agree.
+func (p *Plan) alike() {
+	type key struct {
+		kind     ir.Kind
+		operands int
+		where    target.Runs
+		over     int
+		step     bool
+	}
+	pl, firsts := p.planned.Planned, map[key][]int{}
+	for i, n := range pl.Graph.Nodes {
+		d := &p.nodes[i]
+		if d.concat >= 0 {
+			continue // each part of a Concat has another offset
+		}
+		k := key{n.Op.Kind(), len(n.Inputs), d.where, d.inlay.Over, d.step >= 0}
+		at := slices.IndexFunc(firsts[k], func(first int) bool {
+			return p.same(n, pl.Graph.Nodes[first]) && agree(pl, n, pl.Graph.Nodes[first], true)
+		})
+		switch {
+		case at >= 0:
+			d.like = firsts[k][at]
+			shares := p.o.Target.Kernels[k.kind].Shares
+			d.shares = d.step >= 0 && d.where == target.OnKernel && shares != nil && shares(n)
+		case len(firsts[k]) < mostAlike && len(n.Subgraphs) == 0:
+			firsts[k] = append(firsts[k], i)
+		}
+	}
+}
+
+// same reports whether two nodes of a kind do the same with operands of equal types: they have the same constants, but for vectors and
+// packed matrices, of which no decision reads the content.
+func (p *Plan) same(n, m *ir.Node) bool {
+	a, b := p.trace.Source(n), p.trace.Source(m)
+	if len(n.Outputs) != len(m.Outputs) || len(n.Subgraphs) > 0 || (a == nil) != (b == nil) || !reflect.DeepEqual(n.Op, m.Op) ||
+		a != nil && !reflect.DeepEqual(a.Op, b.Op) {
+		return false
+	}
+	if a != nil {
+		for i, v := range a.Outputs { // or they agree at the sizes of the plan by chance
+			if !v.Type.Equal(b.Outputs[i].Type) {
+				return false
+			}
+		}
+	}
+	for i, v := range n.Inputs {
+		w := m.Inputs[i]
+		if v == w {
+			continue
+		}
+		if v == nil || w == nil || v.IsConst() != w.IsConst() {
+			return false
+		}
+		if !v.IsConst() {
+			continue
+		}
+		if p.trace.Moves(v) || p.trace.Moves(w) || !v.Type.Equal(w.Type) || (v.Packed == nil) != (w.Packed == nil) {
+			return false
+		}
+		switch isVector := len(v.Type.Shape) == 1 && v.Type.Elements() > 1 && v.Type.DType.IsFloat(); {
+		case v.Packed != nil && v.Packed.Layout != w.Packed.Layout:
+			return false
+		case v.Packed == nil && !isVector && (v.Type.DType == tensor.String || !bytes.Equal(v.Const.Bytes(), w.Const.Bytes())):
+			return false
+		}
+	}
+	return true
+}
+
+// agree reports whether the operands of two nodes have the same types, if they are no constants, and, if asked, the same layouts. Those of
+// views may begin elsewhere.
+func agree(pl *backend.Planned, n, m *ir.Node, layouts bool) bool {
+	isView := n.Op.Kind().Has(ir.View)
+	for i, v := range n.Inputs {
+		w := m.Inputs[i]
+		if v == w || v.IsConst() {
+			continue
+		}
+		if !v.Type.Equal(w.Type) {
+			return false
+		}
+		if l, k := &pl.Layouts[v.ID], &pl.Layouts[w.ID]; layouts && ((l.Root == nil) != (k.Root == nil) ||
+			l.Offset != k.Offset && !isView || !slices.Equal(l.Strides, k.Strides)) {
+			return false
+		}
+	}
+	return true
+}
+
+// follow gives the results of n the layouts of those of m, which it is like, in its own buffers.
+func (e *evaluation) follow(n, m *ir.Node, d *node) {
+	if d.shares {
+		e.Planned.Like[d.step] = e.nodes[d.like].step
+	}
+	for i, v := range n.Outputs {
+		l := e.layouts[m.Outputs[i].ID]
+		if l.Root = e.layouts[v.ID].Root; d.step < 0 && l.Root != v {
+			l.Offset += e.layouts[n.Inputs[0].ID].Offset - e.layouts[m.Inputs[0].ID].Offset
+		}
+		e.setLayout(v, l)
+	}
+}
