@@ -22,7 +22,7 @@ func (m *Memory) takeOut(values []*ir.Value) {
 		if b < 0 || shown[b] != 1 || v.Type.DType.Size() == 0 { // strings are not bytes
 			continue
 		}
-		if r := m.values[b]; m.whole(v, r) && v.Type.DType == r.Type.DType {
+		if whole(v, m.layout(v)) && v.Type.DType == m.values[b].Type.DType {
 			m.separate[b], m.Bytes[b] = true, 0
 		}
 	}

@@ -41,33 +41,50 @@ func (d Inlay) Layout(n, concat *ir.Node, root *ir.Value, layout func(v *ir.Valu
 // buffer. It is the condition of the decisions of Analyze about n at other sizes than those of the analysis.
 func (d Inlay) Holds(n *ir.Node, where target.Runs, layout func(v *ir.Value) ir.Layout, t *target.Target) bool {
 	for i, v := range n.Outputs {
-		l := layout(v)
+		l, holds := layout(v), false
 		switch {
 		case l.Root == v:
+			holds = true
 		case i == 0 && d.Over >= 0:
-			if !t.StridedResult(n, l.Strides) || !t.InPlace(n, d.Over) || !v.Type.Equal(n.Inputs[d.Over].Type) || !apart(n, d.Over, layout) {
-				return false
-			}
+			holds = overSlice(n, d.Over, layout, t)
 		case i == 0 && d.Into >= 0:
-			if !t.StridedResult(n, l.Strides) {
-				return false
-			}
-		case bytesOf(v) != bytesOf(l.Root):
-			return false
+			holds = t.StridedResult(n, l.Strides)
 		default:
-			for k, x := range n.Inputs {
-				if x == nil {
-					continue
-				}
-				from := layout(x)
-				if from.Root == l.Root && (from.Offset != 0 || bytesOf(x) != bytesOf(l.Root) || !from.Contiguous() ||
-					!t.InPlaceThere(where, n, k)) {
-					return false
-				}
-			}
+			holds = overWhole(n, v, l.Root, where, layout, t)
+		}
+		if !holds {
+			return false
 		}
 	}
 	return true
+}
+
+// overWhole reports whether n may write a result over the memory of root: their sizes are equal, each operand that shows root shows all of
+// it in order, and the kernel permits a result over each of these operands.
+func overWhole(n *ir.Node, result, root *ir.Value, where target.Runs, layout func(v *ir.Value) ir.Layout, t *target.Target) bool {
+	if bytesOf(result) != bytesOf(root) {
+		return false
+	}
+	for k, x := range n.Inputs {
+		if x == nil {
+			continue
+		}
+		if l := layout(x); l.Root == root && (!whole(x, l) || !t.InPlaceThere(where, n, k)) {
+			return false
+		}
+	}
+	return true
+}
+
+// overSlice reports whether n may write result 0 over operand i, a part of a buffer, by the strides of that operand.
+func overSlice(n *ir.Node, i int, layout func(v *ir.Value) ir.Layout, t *target.Target) bool {
+	x := n.Inputs[i]
+	return x.Type.Equal(n.Outputs[0].Type) && t.InPlace(n, i) && t.StridedResult(n, layout(x).Strides) && apart(n, i, layout)
+}
+
+// whole reports whether v, laid out as l, shows all of its root in order.
+func whole(v *ir.Value, l ir.Layout) bool {
+	return v == l.Root || l.Offset == 0 && bytesOf(v) == bytesOf(l.Root) && l.Contiguous()
 }
 
 func bytesOf(v *ir.Value) int64 { return int64(v.Type.DType.Bytes(v.Type.Elements())) }

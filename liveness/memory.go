@@ -108,6 +108,14 @@ func (m *Memory) Sizes(values []*ir.Value, scratch func(step int) []int64) (byte
 	return bytes, sums
 }
 
+// layout returns the layout of v; a constant that no node looks at by strides is row-major.
+func (m *Memory) layout(v *ir.Value) ir.Layout {
+	if l := m.layouts[v.ID]; l.Root != nil {
+		return l
+	}
+	return ir.OwnLayout(v)
+}
+
 // root is the value whose memory v shows.
 func (m *Memory) root(v *ir.Value) *ir.Value {
 	if r := m.layouts[v.ID].Root; r != nil {
@@ -171,31 +179,13 @@ func (m *Memory) steps() {
 	m.Reads = slices.Clone(m.reads)
 }
 
-// takesOver reports whether result 0 of n may take over the memory of operand i, should nothing read that later: the kernel
-// must allow it, the operand must show the whole of a buffer in row-major order, of the result's size and no input, and no
-// other operand may show that buffer in another way.
+// takesOver reports whether result 0 of n may take over the memory of operand i, should nothing read that later. The operand must be no
+// input of the graph.
 func (m *Memory) takesOver(n *ir.Node, i int) bool {
 	v := n.Inputs[i]
 	if v == nil || len(n.Outputs) == 0 || !m.t.InPlace(n, i) {
 		return false
 	}
 	r := m.root(v)
-	if r.Def == nil || m.sizes[m.buffer[r.ID]] != m.sizes[m.of(n.Outputs[0])] || !m.whole(v, r) {
-		return false
-	}
-	for k, w := range n.Inputs {
-		if k != i && w != nil && m.root(w) == r && !(m.whole(w, r) && m.t.InPlace(n, k)) {
-			return false
-		}
-	}
-	return true
-}
-
-// whole reports whether v shows all of r in order.
-func (m *Memory) whole(v, r *ir.Value) bool {
-	if v == r {
-		return true
-	}
-	l := m.layouts[v.ID]
-	return l.Offset == 0 && l.Shape.Elements() == r.Type.Elements() && l.Contiguous()
+	return r.Def != nil && overWhole(n, n.Outputs[0], r, m.t.Where(n), m.layout, m.t)
 }

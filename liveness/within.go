@@ -19,11 +19,7 @@ type within struct {
 func (m *Memory) findWithin() {
 	for s, n := range m.Steps {
 		for i, v := range n.Inputs {
-			if v == nil || !m.t.InPlace(n, i) || !v.Type.Equal(n.Outputs[0].Type) || !m.t.StridedResult(n, m.layouts[v.ID].Strides) {
-				continue
-			}
-			r := m.root(v)
-			if r.Def == nil || m.whole(v, r) || !apart(n, i, func(v *ir.Value) ir.Layout { return m.layouts[v.ID] }) {
+			if v == nil || m.root(v).Def == nil || whole(v, m.layout(v)) || !overSlice(n, i, m.layout, m.t) {
 				continue
 			}
 			w := within{m.of(v), map[int]ir.Layout{}, Inlay{Over: i, Into: -1}}

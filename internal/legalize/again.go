@@ -7,33 +7,27 @@ import (
 	"github.com/rlxc/rlxc/ir"
 )
 
-// errOther is what Again says of sizes at which Graph would have decided otherwise.
-var errOther = errors.New("a view or an operand needs a copy at these sizes")
+// errCopy is the error of Again: the decision of Graph that a node needs no copy does not hold.
+var errCopy = errors.New("a view or an operand needs a copy at these sizes")
 
-// Again lays the results of a node out that Graph has made legal, after its sizes have changed. It fails where Graph would have put a copy
-// that is not there. A result stays in the memory that it has.
+// Again lays out the results of a node that Graph has made legal, at other sizes. The node's types and the layouts of its operands are
+// those of the new sizes. A result stays in the memory that it has. Again returns errCopy where Graph would have inserted a copy.
 func Again(n *ir.Node, layouts []ir.Layout, t *target.Target) error {
-	of := func(v *ir.Value) ir.Layout {
-		if l := layouts[v.ID]; l.Root != nil {
-			return l
-		}
-		return ir.OwnLayout(v)
-	}
 	if n.Op.Kind().Has(ir.View) {
-		l, ok := ir.ViewLayout(n, of(n.Inputs[0]))
+		x := n.Inputs[0]
+		in := layouts[x.ID]
+		if in.Root == nil {
+			in = ir.OwnLayout(x)
+		}
+		l, ok := ir.ViewLayout(n, in)
 		if !ok {
-			return errOther
+			return errCopy
 		}
 		layouts[n.Outputs[0].ID] = l
 		return nil
 	}
-	for i, v := range n.Inputs {
-		if v == nil || layouts[v.ID].Root == nil {
-			continue
-		}
-		if l := layouts[v.ID]; !l.Contiguous() && !t.Strided(n, i, l.Strides) {
-			return errOther
-		}
+	if !takes(n, layouts, t) {
+		return errCopy
 	}
 	for _, v := range n.Outputs {
 		root := layouts[v.ID].Root
@@ -41,4 +35,17 @@ func Again(n *ir.Node, layouts []ir.Layout, t *target.Target) error {
 		layouts[v.ID].Root = root
 	}
 	return nil
+}
+
+// takes reports whether each operand of a node is row-major, or the target takes its strides.
+func takes(n *ir.Node, layouts []ir.Layout, t *target.Target) bool {
+	for i, v := range n.Inputs {
+		if v == nil || layouts[v.ID].Root == nil {
+			continue
+		}
+		if l := layouts[v.ID]; !l.Contiguous() && !t.Strided(n, i, l.Strides) {
+			return false
+		}
+	}
+	return true
 }

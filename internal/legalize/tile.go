@@ -74,16 +74,5 @@ func isLink(n *ir.Node) bool {
 
 // Accepts reports whether the target runs a node with these operands.
 func Accepts(n *ir.Node, layouts []ir.Layout, t *target.Target) bool {
-	if t.Where(n) != target.OnKernel {
-		return false
-	}
-	for i, v := range n.Inputs {
-		if v == nil || layouts[v.ID].Root == nil {
-			continue
-		}
-		if l := layouts[v.ID]; !l.Contiguous() && !t.Strided(n, i, l.Strides) {
-			return false
-		}
-	}
-	return true
+	return t.Where(n) == target.OnKernel && takes(n, layouts, t)
 }
