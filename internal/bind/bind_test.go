@@ -119,7 +119,7 @@ func TestMade(t *testing.T) {
 	}
 }
 
-// TestConstantsByViews: a step is made again if a constant that it reads by views has other content, though its type and layout are the same.
+// TestConstantsByViews: a step is made again if a constant that it reads by views has other content, of the same type and layout.
 func TestConstantsByViews(t *testing.T) {
 	p, first := plan(t, `(%0 "x": f32[1,4], %1 "y": f32[n]) { %2: i64[1] = range() {start=n, step=1, len=1, dtype=i64}
 		%3 = reshape(%2) {shape=[1,1]} %4 = expand(%3) {shape=[1,4]} %5 = cast(%4) {to=f32} %6 = add(%0, %5) return %6 as "a" }`,
@@ -135,8 +135,8 @@ func TestUnfit(t *testing.T) {
 		name, program, want string
 		first, other        ir.Binding
 	}{
-		{"in place, if sizes are equal by chance", `(%0 "x": f32[n,4], %1 "y": f32[m,1,4]) { %2 = exp(%0) %3 = add(%2, %1) return %3 as "a" }`,
-			"the memory of its results", ir.Binding{"n": 5, "m": 1}, ir.Binding{"n": 5, "m": 2}},
+		{"in place, if sizes are equal by chance", `(%0 "x": f32[n,4], %1 "y": f32[m,1,4]) { %2 = exp(%0)
+			%3 = add(%2, %1) return %3 as "a" }`, "the memory of its results", ir.Binding{"n": 5, "m": 1}, ir.Binding{"n": 5, "m": 2}},
 		{"a view of a transposed operand", `(%0 "x": f32[n,m]) { %1 = exp(%0) %2 = transpose(%1) {perm=[1,0]}
 			%3 = reshape(%2) {shape=[m*n]} %4 = exp(%3) return %4 as "a" }`,
 			"needs a copy", ir.Binding{"n": 1, "m": 3}, ir.Binding{"n": 2, "m": 3}},

@@ -2,6 +2,7 @@ package bind
 
 import (
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/rlxc/rlxc/internal/backend"
@@ -16,7 +17,7 @@ import (
 // and in the same order.
 type Bound struct {
 	Sizes   ir.Binding       // the numbers of the symbols
-	Planned *backend.Planned // what the device runs; its Plan is nil in a Plan's seed alone
+	Planned *backend.Planned // what the device runs
 	// Made are the steps that differ from those of the Bound before it, in the graph's order; all steps if there was none.
 	Made []int
 	// Held are values that are read after the last step, besides the graph's outputs.
@@ -55,8 +56,8 @@ func (b *Bound) ConstantBytes() (sum int64) {
 
 // An Unfit is a decision of a plan that does not hold at some sizes.
 type Unfit struct {
-	Node     *ir.Node // nil if the decision is about the whole graph
-	Decision string
+	Node     *ir.Node // the node that the decision is about; nil if it is about the whole graph
+	Decision string   // what does not hold
 }
 
 // Error names the decision and the node.
@@ -85,8 +86,10 @@ type evaluation struct {
 	changed ir.Symbols  // symbols that have other numbers than in from
 	layouts []ir.Layout // Planned.Layouts, by ID
 	marks   []mark      // by ID: how the value differs from the same value of from
-	// visited and follows hold, by node, whether the types or layouts are computed again, and whether the types are those of the node's like.
-	visited, follows []bool
+	// visited holds, by node, whether its types or layouts are computed again. A node that is not visited is as in from.
+	visited []bool
+	// follows holds, by node, whether what is computed so far is copied from the node that it is like.
+	follows []bool
 }
 
 // First evaluates the decisions at the sizes of New. It is called once, since the Bound has the graph that was planned.
@@ -98,6 +101,7 @@ func (p *Plan) Next(sizes ir.Binding, from *Bound) (*Bound, error) {
 	return p.evaluate(p.next(sizes, from))
 }
 
+// evaluate runs the phases.
 func (p *Plan) evaluate(e *evaluation) (*Bound, error) {
 	e.layouts, e.marks = e.Planned.Layouts, make([]mark, len(e.values))
 	e.visited, e.follows = make([]bool, len(p.nodes)), make([]bool, len(p.nodes))
@@ -367,7 +371,7 @@ func (e *evaluation) buffers() error {
 	scratch := make([][]int64, len(pl.Steps)) // by step in the graph's order
 	for i, n := range pl.Graph.Nodes {
 		d := &e.nodes[i]
-		e.Flops += e.flops[i]
+		e.Flops = min(e.Flops, math.MaxInt64-e.flops[i]) + e.flops[i]
 		if d.step < 0 {
 			continue
 		}

@@ -47,7 +47,7 @@ type Options struct {
 	Fold bool
 	// Symbols are the symbols that may have other numbers in calls of Next; nil if there are none.
 	Symbols []string
-	// Edit changes the bound graph before it is legalised; nil changes nothing. It records replaced nodes in the trace. It returns the
+	// Edit changes the bound graph before it is legalised. It records replaced nodes in the trace. It returns the
 	// values that should be device tensors, and symbolic types of the graph's inputs in their order, with the axes as in the edited graph.
 	Edit func(bound *ir.Graph, trace *ir.Trace) (device []*ir.Value, inputs []ir.Type, err error)
 	// Policy and PinOutputAncestors are those of liveness.Options.
@@ -61,15 +61,15 @@ type Options struct {
 
 // A Plan is what planning has decided about a graph. One goroutine at a time evaluates it, since stacks and order learn from sizes.
 type Plan struct {
-	o      Options
-	trace  *ir.Trace
+	o      Options   // as given to New
+	trace  *ir.Trace // sources of the nodes of planned, and numbers of the symbols
 	inputs []ir.Type // symbolic types of the inputs
-	nodes  []node    // as in the graph of each Bound
+	nodes  []node    // by position in the graph of each Bound
 	// folded are the nodes whose results are constants that depend on symbols, in order; inOp are the symbols in fields of their ops.
 	folded []node
 	// memory has the buffers and the lives of the steps. Its graph is that of planned.
 	memory *liveness.Memory
-	order  *schedule.Choice
+	order  *schedule.Choice // the order of the steps
 	// planned is what First returns, before its evaluation: types, layouts and sizes of buffers as planning saw them, and no offsets.
 	planned *Bound
 	// stacks give offsets at any sizes, the one used last in front; at most mostStacks.
@@ -78,16 +78,16 @@ type Plan struct {
 
 // A node is what the plan has decided about a node of the graph.
 type node struct {
-	source ir.Op       // symbolic op from which the node's op comes; nil if the op has no symbols
-	isCast bool        // the node is a Reshape in place of a Cast to its operand's type: its shape is the operand's
-	inOp   ir.Symbols  // symbols in source
-	where  target.Runs // where the node runs
-	step   int         // position of the step in the order; −1 for a view or a folded node
-	early  int         // position of the step in the graph's order; −1 as step
-	inlay  liveness.Inlay
-	concat int  // index in nodes of the Concat of inlay.Into; −1 for none
-	like   int  // index of an earlier node that does the same if its operands agree; −1 for none
-	shares bool // whether the device shares the code of the step of like
+	source ir.Op          // symbolic op from which the node's op comes; nil if the op has no symbols
+	isCast bool           // the node is a Reshape in place of a Cast to its operand's type: its shape is the operand's
+	inOp   ir.Symbols     // symbols in source
+	where  target.Runs    // where the node runs
+	step   int            // position of the step in the order; −1 for a view or a folded node
+	early  int            // position of the step in the graph's order; −1 as step
+	inlay  liveness.Inlay // where in another buffer the step writes result 0
+	concat int            // index in nodes of the Concat of inlay.Into; −1 for none
+	like   int            // index of an earlier node that does the same if its operands agree; −1 for none
+	shares bool           // whether the device shares the code of the step of like
 }
 
 // New plans a symbolic graph at some sizes.

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"errors"
 	"fmt"
 	"iter"
 	"maps"
@@ -37,7 +38,7 @@ type Binding struct {
 	flops    int64            // operations of a run's products
 	host     int64            // bytes that the hungriest step on the host takes beside the arena
 	results  []ir.Type        // types of the graph's outputs
-	box      *box             // the plan, with this binding and others that come from it
+	box      *box             // the plan, with this binding and others that come from it; nil if no others can
 	sizes    []int            // Dims in the order of the stage's symbols; nil unless a session's box lists the binding
 	instance backend.Instance // on the memory of the session whose box it is; nil before its first run, and where no session has the box
 }
@@ -152,7 +153,9 @@ func (p *Program) plan(g *ir.Graph, sizes ir.Binding, at ports, moves []string) 
 		return p.plan(g, sizes, x.outside, moves) // what is copied anyway is not moved
 	}
 	b, err := p.bound(x, g, sizes)
-	if err != nil {
+	if unfit := (*bind.Unfit)(nil); errors.As(err, &unfit) {
+		return nil, WithKind(ErrInternal, fmt.Errorf("internal error: a plan does not hold at its own sizes, %s: %w", describe(sizes), err))
+	} else if err != nil {
 		return nil, bindError(err)
 	}
 	if b.Host = b.program.HostSteps(); p.opts.Backend == "cpu" {
@@ -161,6 +164,8 @@ func (p *Program) plan(g *ir.Graph, sizes ir.Binding, at ports, moves []string) 
 	}
 	if moves != nil {
 		x.open(b)
+	} else {
+		b.box, b.latest = nil, latest{} // no other sizes follow
 	}
 	return b, nil
 }

@@ -9,7 +9,7 @@ type Choice struct {
 	floor *Need // of every order
 	// ratio is the highest ratio of need to floor at which no other order was better.
 	ratio float64
-	// other is what the order needs if results over parts of buffers are not written there, or conversely; nil if there are no such results.
+	// other is what the order needs if results over parts of buffers are not written there, or conversely; nil if there are none.
 	other *Need
 	// known are other orders that were best at some sizes, the oldest first.
 	known []*Need
