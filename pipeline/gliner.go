@@ -119,92 +119,119 @@ func (m *Model) checkGLiNER() error {
 
 // TagZeroShotOptions are the options of TagZeroShot.
 type TagZeroShotOptions struct {
-	Threshold  float64 // that the score of an entity exceeds; 0 for 0.5
-	MultiLabel bool    // whether the same words may have several labels
-	Nested     bool    // whether an entity may be inside of another (flat_ner=False in Python)
-	Truncated  Truncated
+	Threshold  float64   // that the score of an entity exceeds; 0 for 0.5
+	MultiLabel bool      // whether the same words may have several labels
+	Nested     bool      // whether an entity may be inside of another (flat_ner=False in Python)
+	Truncated  Truncated // is never called: long texts are read in windows
 }
 
-// TagZeroShot returns the entities of each text that have one of the labels, in order. It requires a GLiNER model. It fails as Embed
-// does, and if labels are missing or leave no room for text.
+// TagZeroShot returns the entities of each text that have one of the labels, in order; without labels there are none. It requires a GLiNER
+// model. It reads a text that is longer than the model's limit in windows that overlap by half. It fails as Embed does, and if a label is
+// empty or the labels leave no room for text.
 func (m *Model) TagZeroShot(ctx context.Context, texts, labels []string, o TagZeroShotOptions) ([][]Entity, error) {
 	c := m.gliner
 	if c == nil {
 		return nil, m.lacks(string(ZeroShotTag))
 	}
 	labels = unique(labels)
-	if len(labels) == 0 || slices.ContainsFunc(labels, func(l string) bool { return strings.TrimSpace(l) == "" }) {
-		return nil, invalidf("no labels, or an empty one: want at least one, such as person")
+	if len(labels) == 0 { // nothing is looked for
+		out := make([][]Entity, len(texts))
+		for i := range out {
+			out[i] = []Entity{}
+		}
+		return out, nil
+	}
+	if slices.ContainsFunc(labels, func(l string) bool { return strings.TrimSpace(l) == "" }) {
+		return nil, invalidf("an empty label: name what to find, such as person")
 	}
 	if o.Threshold < 0 || o.Threshold >= 1 {
 		return nil, invalidf("invalid threshold %v: want 0 to 1", o.Threshold)
 	}
 	out := make([][]Entity, len(texts))
-	var asked []*labelledText
-	var inputs []tokenizer.Input
+	read := make([][][]int, len(texts)) // the words of each text
 	ask, prompt := memory.Asker(ctx), c.prompt(labels)
+	var pending []*labelledText // the next window of each text that has one
 	for i, text := range texts {
 		out[i] = []Entity{}
-		words := wordPattern.FindAllStringIndex(text, c.MaxWords)
-		if err := ask(int64(len(prompt.text)+len(text)) + wordBytes*int64(len(prompt.words)+len(words))); err != nil {
+		read[i] = wordPattern.FindAllStringIndex(text, -1)
+		if err := ask(wordBytes * int64(len(read[i]))); err != nil {
 			return nil, err
 		}
-		if len(words) > 0 {
-			p := prompt.before(text, words)
-			p.index = i
-			asked, inputs = append(asked, p), append(inputs, p.input)
+		if len(read[i]) > 0 {
+			pending = append(pending, &labelledText{index: i})
 		}
-	}
-	var cut Truncated
-	if o.Truncated != nil {
-		cut = func(i, tokens, limit int) { o.Truncated(asked[i].index, tokens, limit) }
-	}
-	encodings, err := m.encode(ctx, inputs, m.MaxLength, cut, tokenizer.Spans(),
-		tokenizer.Truncate(tokenizer.LongestFirst, tokenizer.Right))
-	if err != nil {
-		return nil, err
 	}
 	mark, _ := m.tok.ID(c.EntToken)
-	sequences := make([]*sequence, len(encodings))
-	for i, e := range encodings {
-		p := asked[i]
-		if e.Truncated && !slices.ContainsFunc(e.Words, func(w int) bool { return w >= p.first }) {
-			return nil, invalidf("%d labels leave no room for text in a sequence of %d tokens", len(labels), len(e.InputIDs))
-		}
-		marks := 0
-		for _, id := range e.InputIDs {
-			if id == mark {
-				marks++
+	found := make([][]candidate, len(texts))
+	for len(pending) > 0 {
+		windows := pending
+		pending = nil
+		inputs := make([]tokenizer.Input, len(windows))
+		for i, p := range windows {
+			words := read[p.index][p.from:]
+			words = words[:min(len(words), c.MaxWords)]
+			if err := ask(int64(len(prompt.text)) + wordBytes*int64(len(prompt.words)+len(words))); err != nil {
+				return nil, err
 			}
+			inputs[i] = prompt.before(texts[p.index], words)
 		}
-		if marks != len(labels) {
-			return nil, invalidf("a label or a text contains the token %q, which is reserved for the start of a label", c.EntToken)
-		}
-		if err := m.cutWords(p, e, o.Truncated, ask); err != nil {
+		encodings, err := m.encode(ctx, inputs, m.MaxLength, nil, tokenizer.Spans(),
+			tokenizer.Truncate(tokenizer.LongestFirst, tokenizer.Right))
+		if err != nil {
 			return nil, err
 		}
-		sequences[i] = &sequence{ids: e.InputIDs, types: e.TokenTypeIDs, words: c.wordsOf(e, p.first), count: len(p.words),
-			take: func(b *batch, at int) error {
-				var found []candidate
-				threshold := float32(cmp.Or(o.Threshold, 0.5))
-				err := c.candidates(b, m.heads.spans.name, at, len(p.words), len(labels), threshold, func(x candidate) error {
-					if n := max(16, 2*len(found)); len(found) == cap(found) {
-						if err := ask(int64(n) * int64(reflect.TypeFor[candidate]().Size()+reflect.TypeFor[Entity]().Size())); err != nil {
-							return err
-						}
-						found = slices.Grow(found, n-len(found))
-					}
-					found = append(found, x)
-					return nil
-				})
-				if err != nil {
-					return err
+		sequences, results := make([]*sequence, len(windows)), make([][]candidate, len(windows))
+		for i, e := range encodings {
+			p := windows[i]
+			first := len(prompt.words)
+			count := min(len(read[p.index])-p.from, c.MaxWords)
+			if e.Truncated { // the window ends with the last word that has a token
+				if count = slices.Max(e.Words) - first + 1; count < 1 {
+					return nil, invalidf("%d labels leave no room for text in a sequence of %d tokens", len(labels), len(e.InputIDs))
 				}
-				out[p.index] = p.entities(together(found, o), labels)
-				return nil
-			}}
+			}
+			marks := 0
+			for _, id := range e.InputIDs {
+				if id == mark {
+					marks++
+				}
+			}
+			if marks != len(labels) {
+				return nil, invalidf("a label or a text contains the token %q, which is reserved for the start of a label", c.EntToken)
+			}
+			sequences[i] = &sequence{ids: e.InputIDs, types: e.TokenTypeIDs, words: c.wordsOf(e, first), count: count,
+				take: func(b *batch, at int) error {
+					threshold := float32(cmp.Or(o.Threshold, 0.5))
+					return c.candidates(b, m.heads.spans.name, at, count, len(labels), threshold, func(x candidate) error {
+						list := results[i]
+						if n := max(16, 2*len(list)); len(list) == cap(list) {
+							size := reflect.TypeFor[candidate]().Size() + reflect.TypeFor[Entity]().Size()
+							if err := ask(int64(n) * int64(size)); err != nil {
+								return err
+							}
+							list = slices.Grow(list, n-len(list))
+						}
+						x.first, x.last = x.first+p.from, x.last+p.from
+						results[i] = append(list, x)
+						return nil
+					})
+				}}
+			if end := p.from + count; end < len(read[p.index]) {
+				// An entity of up to half of a window is whole in one of two windows. Each window begins later than the one before.
+				pending = append(pending, &labelledText{index: p.index, from: max(end-count/2, p.from+1)})
+			}
+		}
+		if err := m.schedule.run(ctx, sequences); err != nil {
+			return nil, err
+		}
+		for i, p := range windows {
+			found[p.index] = append(found[p.index], results[i]...)
+		}
 	}
-	return out, m.schedule.run(ctx, sequences)
+	for i, text := range texts {
+		out[i] = append(out[i], entitiesOf(text, read[i], together(found[i], o), labels)...)
+	}
+	return out, nil
 }
 
 func unique(list []string) []string {
@@ -214,19 +241,6 @@ func unique(list []string) []string {
 		seen[s] = true
 		return again
 	})
-}
-
-// cutWords calls what is to be called for a text that has more words than the model reads.
-func (m *Model) cutWords(p *labelledText, e tokenizer.Encoding, cut Truncated, ask func(bytes int64) error) error {
-	rest := p.text[p.words[len(p.words)-1].End:]
-	if cut == nil || e.Truncated || !wordPattern.MatchString(rest) {
-		return nil
-	}
-	n, err := m.tok.Count(tokenizer.Text(rest), tokenizer.Ask(ask))
-	if err == nil {
-		cut(p.index, len(e.InputIDs)+n, len(e.InputIDs))
-	}
-	return err
 }
 
 // candidates yields what a sequence's words may be by the scores of a batch: for span modes [texts, words, width, labels], by words
@@ -279,25 +293,18 @@ func (c *glinerConfig) prompt(labels []string) prompt {
 	return p
 }
 
-// A labelledText is a text on its way through a GLiNER model.
+// A labelledText is a window of a text: its words from the from-th on.
 type labelledText struct {
-	index int // among the texts
-	text  string
-	words []tokenizer.Span // that the model reads
-	input tokenizer.Input  // the prompt and these words
-	first int              // index of the text's first word in the input
+	index, from int // of the text, and of the window's first word
 }
 
-// before makes the input of a text.
-func (p prompt) before(text string, found [][]int) *labelledText {
-	t := &labelledText{text: text, first: len(p.words)}
-	words := slices.Clone(p.words)
+// before returns the input of a window's words.
+func (p prompt) before(text string, found [][]int) tokenizer.Input {
+	words, base := slices.Clone(p.words), found[0][0]
 	for _, w := range found {
-		t.words = append(t.words, tokenizer.Span{Start: w[0], End: w[1]})
-		words = append(words, tokenizer.Span{Start: len(p.text) + w[0], End: len(p.text) + w[1]})
+		words = append(words, tokenizer.Span{Start: len(p.text) + w[0] - base, End: len(p.text) + w[1] - base})
 	}
-	t.input = tokenizer.Split(p.text+text, words)
-	return t
+	return tokenizer.Split(p.text+text[base:found[len(found)-1][1]], words)
 }
 
 // wordsOf returns, for each token of a sequence, the word of the text that it stands for, counted from 1: of each word's tokens the
@@ -374,6 +381,9 @@ func together(all []candidate, o TagZeroShotOptions) []candidate {
 	var chosen, spans []candidate // spans has each span once
 next:
 	for _, c := range all {
+		if slices.ContainsFunc(chosen, func(x candidate) bool { return x.first == c.first && x.last == c.last && x.label == c.label }) {
+			continue // of another window
+		}
 		known := false
 		for _, s := range spans {
 			switch {
@@ -399,17 +409,17 @@ next:
 	return chosen
 }
 
-// entities makes entities of spans of words.
-func (p *labelledText) entities(chosen []candidate, labels []string) []Entity {
+// entitiesOf makes entities of spans of a text's words.
+func entitiesOf(text string, words [][]int, chosen []candidate, labels []string) []Entity {
 	out := make([]Entity, len(chosen))
 	at, chars := 0, 0
 	for i, c := range chosen { // by where they begin
-		start, end := p.words[c.first].Start, p.words[c.last].End
-		chars += utf8.RuneCountInString(p.text[at:start])
+		start, end := words[c.first][0], words[c.last][1]
+		chars += utf8.RuneCountInString(text[at:start])
 		at = start
-		text := p.text[start:end]
-		out[i] = Entity{Label: labels[c.label], Score: float64(c.score), Text: text, Start: start, End: end, CharStart: chars,
-			CharEnd: chars + utf8.RuneCountInString(text)}
+		found := text[start:end]
+		out[i] = Entity{Label: labels[c.label], Score: float64(c.score), Text: found, Start: start, End: end, CharStart: chars,
+			CharEnd: chars + utf8.RuneCountInString(found)}
 	}
 	return out
 }

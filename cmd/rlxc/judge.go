@@ -204,7 +204,7 @@ func tagCommand() *cobra.Command {
 		Short: "find names and other entities in texts",
 		Long: `tag finds the spans of each text that the model has a label for, with their offsets in bytes and in
 characters. Long texts are read by windows that overlap. A GLiNER model finds spans for the labels that
---labels names, and reads at most as many words of a text as its files say.`,
+--labels names.`,
 		Example: `  rlxc tag path/to/ner "Angela Merkel met Emmanuel Macron in Berlin."
   rlxc tag path/to/gliner --labels person,city --threshold 0.3 "Angela Merkel met Emmanuel Macron in Berlin."
   rlxc tag path/to/ner --input letters.txt --aggregation first -o entities.jsonl`,
