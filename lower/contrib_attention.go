@@ -424,9 +424,7 @@ func lowerContribRotary(c *context) []*ir.Value {
 // token.
 func (c *context) rotated(angles func(cache *ir.Value) *ir.Value) []*ir.Value {
 	x, cos, sin := c.In(0), c.In(2), c.In(3)
-	if s := c.AttrFloat("scale", 1); s != 1 {
-		c.Unsupportedf("scale = %v", s)
-	}
+	c.IgnoreAttr("scale") // which onnxruntime reads and does not use
 	c.refuse("is_packed_batching")
 	if rank(cos) != 2 || rank(sin) != 2 {
 		c.Failf("cos_cache %v and sin_cache %v have not two axes", cos.Type, sin.Type)

@@ -131,7 +131,7 @@ func domain(d string) string {
 }
 
 func opsets(imports []*onnxpb.OperatorSetIdProto) (map[string]int, error) {
-	out := map[string]int{}
+	out := map[string]int{"com.microsoft": 1} // which needs no import: see package onnx
 	for _, o := range imports {
 		out[domain(o.GetDomain())] = int(o.GetVersion())
 	}

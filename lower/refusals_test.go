@@ -181,7 +181,6 @@ var refusals = []struct{ node, why string }{
 	{`ms.MultiHeadAttention f32[1,2,4] f32[1,2,4] f32[1,2,4] _ _ _ f32[1,2,3] f32[1,2,3] num_heads=2`, "has not four axes"},
 	{`ms.MultiHeadAttention f32[1,2,4] f32[1,2,4] f32[1,2,4] _ i32[1,1,1,1,1] num_heads=2`, "mask i32[1,1,1,1,1]"},
 	{`ms.QLinearConv u8[2,3] f32[] u8[] u8[3,3] f32[] u8[] f32[] u8[] channels_last=1`, "u8[2,3] has no spatial axes"},
-	{`ms.RotaryEmbedding f32[1,2,4] i64[1] f32[6,1] f32[6,1] scale=2.0`, "scale = 2"},
 	{`ms.RotaryEmbedding f32[1,2,4] i64[1] f32[6,1] f32[6,1] is_packed_batching=1`, "attribute is_packed_batching"},
 	{`ms.RotaryEmbedding f32[1,2,4] i64[1] f32[6,1] f32[6,1] rotary_embedding_dim=4 num_heads=1`, "rotary_embedding_dim = 4 for"},
 	{`ms.RotaryEmbedding f32[1,2,5] i64[1] f32[6,1] f32[6,1]`, "is not a number of heads of 2"},

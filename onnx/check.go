@@ -45,9 +45,17 @@ type checker struct {
 
 type functionKey struct{ domain, name, overload string }
 
+// contrib is the domain of onnxruntime's own operators, which has one version.
+const contrib = "com.microsoft"
+
 // use makes the operator sets that a model or function imports those of the body to be checked.
 func (c *checker) use(imports []*onnxpb.OperatorSetIdProto, importer string) {
 	c.imports, c.importer = map[string]int64{}, importer
+	defer func() { // onnxruntime knows its own operators without an import
+		if _, ok := c.imports[contrib]; !ok {
+			c.imports[contrib] = 1
+		}
+	}()
 	for _, o := range imports {
 		domain := Domain(o.Domain)
 		switch first, ok := c.imports[domain]; {
