@@ -38,8 +38,8 @@ func numbers(n int) string {
 	return "[" + strings.Join(list, ",") + "]"
 }
 
-// TestDecisionsBySize holds, for each kind of decision of a plan, that a program for which it is made otherwise at two sizes returns the same
-// in a session that has run at the other size before, in both orders.
+// TestDecisionsBySize holds, for each kind of decision of a plan, that a program for which it is made otherwise at two sizes returns the
+// same in a session that has run at the other size before, in both orders.
 func TestDecisionsBySize(t *testing.T) {
 	for _, c := range []struct {
 		kind, program string
@@ -55,8 +55,10 @@ func TestDecisionsBySize(t *testing.T) {
 			%2 = slice(%1) {starts=[0,m-1,0], sizes=[n,1,4], steps=[1,1,1]} %3 = tanh(%2) %4 = reshape(%3) {shape=[n,4]}
 			%5 = matmul(%4, %9) %6 = reshape(%2) {shape=[n,4]} %7 = add(%5, %6) %8 = tanh(%7) return %8 as "z" }`,
 			[2]ir.Binding{{"n": 1, "m": 3}, {"n": 2, "m": 5}}},
-		{"a part of a Concat", `(%0 "x": f32[n,4], %1 "y": f32[m,64]) { const %20: f32[4,2] = [1,2,3,4,5,6,7,8] const %21: f32[4,32] = ` + numbers(128) + `
-			%2 = matmul(%0, %20) %30 = tanh(%2) %3 = reduce_sum(%30) {axes=[0,1]} %4 = add(%1, %3) %5 = softmax(%4) {axis=1} %6 = reduce_max(%5) {axes=[0,1]}
+		{"a part of a Concat", `(%0 "x": f32[n,4], %1 "y": f32[m,64]) { const %20: f32[4,2] = [1,2,3,4,5,6,7,8]
+			const %21: f32[4,32] = ` + numbers(128) + `
+			%2 = matmul(%0, %20) %30 = tanh(%2) %3 = reduce_sum(%30) {axes=[0,1]} %4 = add(%1, %3)
+			%5 = softmax(%4) {axis=1} %6 = reduce_max(%5) {axes=[0,1]}
 			%7 = add(%0, %6) %8 = matmul(%7, %21) %9 = concat(%2, %8) {axis=1} %10 = tanh(%9) return %10 as "z" }`,
 			[2]ir.Binding{{"n": 100, "m": 1}, {"n": 100, "m": 300}}},
 		{"tiles", `(%0 "x": f32[n,4]) { const %1: f32[4,8] = ` + numbers(32) + ` const %2: f32[8,4] = ` + numbers(32) + `

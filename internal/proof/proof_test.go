@@ -244,3 +244,49 @@ func TestInPlaceOverViews(t *testing.T) {
 		}
 	}
 }
+
+// TestStepsMadeForOtherLayouts are refused: a step that is kept from an earlier binding finds its operands where they were.
+func TestStepsMadeForOtherLayouts(t *testing.T) {
+	const program = `graph "" (%0 "x": f32[4,6]) {
+		%1 "n" = exp(%0)
+		%2 "last" = slice(%1) {starts=[3,0], sizes=[1,6], steps=[1,1]}
+		%3 "y" = relu(%2)
+		return %3 }`
+	for _, c := range []struct {
+		name, value string
+		change      func(l *ir.Layout)
+		want        string
+	}{
+		{"as they are", "last", func(*ir.Layout) {}, ""},
+		{"another offset", "last", func(l *ir.Layout) { l.Offset = 6 }, `was made for "last" at element 6 of "n" with shape [1,6]`},
+		{"another size", "y", func(l *ir.Layout) { l.Shape = []int{1, 5} }, `was made for "y" at element 0 of "y" with shape [1,5]`},
+		{"other strides", "last", func(l *ir.Layout) { l.Strides = []int{7, 1} }, "and strides [7 1]"},
+		{"another root", "last", func(l *ir.Layout) { l.Root = l.Root.Def.Inputs[0] }, `was made for "last" at element 18 of "x"`},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			g, err := ir.Parse(program)
+			require.NoError(t, err)
+			claim := proof.Claim{
+				Graph: g, Steps: []*ir.Node{g.Nodes[0], g.Nodes[2]}, Arenas: []int64{512}, Align: 32, Layout: layout,
+				Region:  func(v *ir.Value) (proof.Region, bool) { return proof.Region{Offset: 128 * int64(v.ID), Size: 96}, true },
+				Scratch: func(int) []proof.Region { return nil }, InPlace: func(*ir.Node, int) bool { return false },
+				LateReads: func(*ir.Node) int { return 0 },
+				Made: func(step int, v *ir.Value) ir.Layout {
+					l := layout(v)
+					if step == 1 && v.Name == c.value {
+						c.change(&l)
+					}
+					return l
+				},
+			}
+			err, run := proof.Verify(claim), proof.Replay(claim, 0xA5)
+			if c.want == "" {
+				require.NoError(t, err)
+				require.NoError(t, run)
+				return
+			}
+			require.ErrorContains(t, err, c.want)
+			require.ErrorContains(t, run, c.want)
+		})
+	}
+}

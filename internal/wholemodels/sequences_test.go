@@ -28,7 +28,7 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-var modelSequences = flag.Int("model-sequences", 1, "sequences of sizes that TestSequencesOfModels runs of each model; above 1 of all models")
+var modelSequences = flag.Int("model-sequences", 1, "sequences of sizes that TestSequencesOf… run of each model; above 1 of all models")
 
 // sequenceModels are the models of TestSequencesOfModels that ordinary tests run: one of each kind.
 var sequenceModels = []string{"bert-tiny", "bert-tiny-int8-dynamic", "bert-tiny-int4", "deberta-legacy-17", "modernbert-dynamo-20",
