@@ -91,8 +91,8 @@ func TestBusySession(t *testing.T) {
 	}
 }
 
-// TestSharedSession calls every method while another goroutine runs the session, for the race detector: each call succeeds, or it fails with
-// ErrBusy and changes nothing, so that the runs go on.
+// TestSharedSession calls every method while another goroutine runs the session, for the race detector: each call succeeds, or it fails
+// with ErrBusy and changes nothing, so that the runs go on.
 func TestSharedSession(t *testing.T) {
 	s, calls := decoderCalls(t)
 	for _, name := range []string{"Close", "Cache.Close", "BindInput", "BindOutput", "BindCache"} { // runs after one that succeeds fail

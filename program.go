@@ -197,8 +197,8 @@ func (p *Program) Files() []string {
 func (p *Program) CheckFiles() error {
 	for _, s := range p.engine.Files() {
 		if s.Changed() {
-			return engine.WithKind(ErrFileChanged, fmt.Errorf("the file %s was changed while in use: to replace it, rename another file to its "+
-				"name", s.Path))
+			return engine.WithKind(ErrFileChanged, fmt.Errorf("the file %s was changed while in use: to replace it, rename another "+
+				"file to its name", s.Path))
 		}
 	}
 	return nil

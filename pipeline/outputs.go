@@ -225,8 +225,8 @@ func (b *batch) textVector(o output, i int) ([]float32, error) {
 	return data, notNaN(o.name, data)
 }
 
-// notNaN fails if an output has NaN for a text. What is made of it would hide that: comparisons with NaN are false, so that a label, a token
-// or a word would be chosen or left out, and a similarity and a bit would be 0. Infinities order labels, and stay.
+// notNaN fails if an output has NaN for a text. What is made of it would hide that: comparisons with NaN are false, so that a label, a
+// token or a word would be chosen or left out, and a similarity and a bit would be 0. Infinities order labels, and stay.
 func notNaN(output string, data []float32) error {
 	var a, b, c, d float32 // sums of zeros, or of NaN for what is not finite; four, because each waits for its last addition
 	n := len(data) &^ 3

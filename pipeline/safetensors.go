@@ -94,7 +94,8 @@ func (s *safetensors) find(name string) (t stored, err error) {
 	}
 	if len(h.Offsets) != 2 || h.Offsets[0] > h.Offsets[1] || h.Offsets[1] > uint64(len(s.data)) ||
 		h.Offsets[1]-h.Offsets[0] != uint64(t.dtype.Bytes(n)) {
-		return t, fmt.Errorf("%s: tensor %q needs %d bytes, but its range is %v of %d", s.path, name, t.dtype.Bytes(n), h.Offsets, len(s.data))
+		return t, fmt.Errorf("%s: tensor %q needs %d bytes, but its range is %v of %d", s.path, name, t.dtype.Bytes(n), h.Offsets,
+			len(s.data))
 	}
 	t.shape, t.begin, t.end = h.Shape, h.Offsets[0], h.Offsets[1]
 	return t, nil

@@ -63,7 +63,7 @@ func findStatic(dir string) (file string, found bool, err error) {
 	return staticFile, c.ModelType == "model2vec" && isFile(filepath.Join(dir, staticFile)), err
 }
 
-// staticFolder returns the folder of the model whose table is a file; "" for a file that is no table.
+// staticFolder returns the folder of the model whose table is a file; "" for any other file.
 func staticFolder(file string) string {
 	for dir, n := filepath.Dir(file), 0; n < 2; dir, n = filepath.Dir(dir), n+1 { // its folder, or the one around 0_StaticEmbedding
 		table, found, err := findStatic(dir)
@@ -112,7 +112,8 @@ func (d *Description) findStaticLength() {
 // readStatic reads the module of a table. What it makes of the vectors of tokens is their mean.
 func readStatic(d *Description, m *module) error {
 	if d.static == nil {
-		return fmt.Errorf("%s: the module %s is a table of vectors, but %s is a model", filepath.Join(d.Dir, "modules.json"), m.kind, d.Model)
+		return fmt.Errorf("%s: the module %s is a table of vectors, but %s is a model", filepath.Join(d.Dir, "modules.json"), m.kind,
+			d.Model)
 	}
 	*m = module{kind: "Pooling", path: m.path, where: "modules.json", what: "static embeddings: the mean of the tokens' vectors",
 		pooling: pooling{[]Pooling{PoolMean}, true}}
@@ -172,8 +173,8 @@ func (s *static) open(d *Description, tok *tokenizer.Tokenizer) (*rlxc.Model, er
 		vectors = node("Mul", "weighted", nil, vectors, node("Unsqueeze", "factor of a vector", nil, factor, "last axis"))
 	}
 	if tok.Size() > tokens {
-		return nil, fmt.Errorf("%s has ids up to %d, but %s has vectors for %d: it is not this model's tokenizer", d.Tokenizer, tok.Size()-1,
-			d.Model, tokens)
+		return nil, fmt.Errorf("%s has ids up to %d, but %s has vectors for %d: it is not this model's tokenizer", d.Tokenizer,
+			tok.Size()-1, d.Model, tokens)
 	}
 	node("Identity", "token_embeddings", nil, vectors)
 	g.Output = []*onnxpb.ValueInfoProto{valueInfo("token_embeddings", onnxpb.TensorProto_FLOAT, symbol("batch"), symbol("sequence"),

@@ -39,7 +39,8 @@ var forgeries = map[string]func(f *File, i int) bool{
 		a, b := &f.Problem.Buffers[i], &f.Problem.Buffers[j]
 		a.First, a.Last = b.First, b.Last
 		f.Plan.Slots[i].Offset = f.Plan.Slots[j].Offset
-		return f.Plan.Slots[i].Arena == f.Plan.Slots[j].Arena && len(a.Gaps)+len(b.Gaps) == 0 && a.Group != b.Group && a.Size > 0 && b.Size > 0 && !a.Fixed && !b.Fixed
+		return f.Plan.Slots[i].Arena == f.Plan.Slots[j].Arena && len(a.Gaps)+len(b.Gaps) == 0 &&
+			a.Group != b.Group && a.Size > 0 && b.Size > 0 && !a.Fixed && !b.Fixed
 	},
 	"a slot of another size": func(f *File, i int) bool {
 		f.Plan.Slots[i].Size--

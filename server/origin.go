@@ -16,8 +16,8 @@ const anyOrigin = "*"
 type hostsKey struct{}
 
 // WithHosts returns a context for http.Server.BaseContext. Requests on such connections must name the server in their Host by an IP
-// address, by localhost or a name beneath it, or by one of names. A server that has no key and that a browser can reach, as one on 127.0.0.1 can,
-// should have this: a page may otherwise reach it by a name that the page's author points to its address (DNS rebinding).
+// address, by localhost or a name beneath it, or by one of names. A server that has no key and that a browser can reach, as one on
+// 127.0.0.1 can, should have this: a page may otherwise reach it by a name that the page's author points to its address (DNS rebinding).
 func WithHosts(ctx context.Context, names ...string) context.Context {
 	return context.WithValue(ctx, hostsKey{}, slices.Clip(append([]string{"localhost"}, names...)))
 }
@@ -48,7 +48,7 @@ func (s *Server) foreign(r *http.Request) error {
 	return nil
 }
 
-// hasName reports whether a Host is an IP address, one of names, or beneath localhost. A request of HTTP/1.0 may have none, which is no
+// hasName reports whether a Host is an IP address, one of names, or beneath localhost. A request of HTTP/1.0 may have none, which is not a
 // browser's.
 func hasName(names []string, host string) bool {
 	if name, _, err := net.SplitHostPort(host); err == nil {

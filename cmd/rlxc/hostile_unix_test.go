@@ -579,8 +579,8 @@ var attacks = map[string]func(x *target){
 	},
 }
 
-// quick lists the attacks of the suite: a body for each account that bounds bodies (values, ids, tensors, candidates, vectors, prompts), and
-// all other attacks but those that take seconds and meet the bound of another one.
+// quick lists the attacks of the suite: a body for each account that bounds bodies (values, ids, tensors, candidates, vectors, prompts),
+// and all other attacks but those that take seconds and meet the bound of another one.
 func quick() []string {
 	names := []string{"empty lists", "ids to decode", "numbers of OIP", "spans of GLiNER", "many vectors", "a template"}
 	for name := range attacks {
@@ -693,7 +693,8 @@ func TestHostileClients(t *testing.T) {
 		for _, name := range names {
 			t.Run(name, func(t *testing.T) {
 				before := len(n.waited(0))
-				args := append(slices.Clip(nice), program, "-test.run", "^TestHostileClients$", "-attack", name, "-target", x.url+" "+x.grpc)
+				args := append(slices.Clip(nice), program, "-test.run", "^TestHostileClients$", "-attack", name, "-target",
+					x.url+" "+x.grpc)
 				said, err := exec.CommandContext(t.Context(), args[0], args[1:]...).CombinedOutput()
 				require.NoError(t, err, "%s", said)
 				most := peak(t, c.Process.Pid)

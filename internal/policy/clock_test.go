@@ -12,7 +12,8 @@ import (
 
 // limited finds limits of the clock in tests. On a busy machine such a limit fails a test of right code: a test counts work, or time of the
 // processor (internal/robustness), or waits without a limit (modeltest.Wait).
-var limited = regexp.MustCompile(`\.(Eventually|EventuallyWithT|Never|WithTimeout|WithDeadline|AfterFunc|NewTimer|Set(?:Read|Write)?Deadline)\(`)
+var limited = regexp.MustCompile(`\.(Eventually|EventuallyWithT|Never|WithTimeout|WithDeadline|AfterFunc|NewTimer|` +
+	`Set(?:Read|Write)?Deadline)\(`)
 
 // clocked are the tests that use the clock, each with the reason why a busy machine does not fail them.
 var clocked = map[string]string{

@@ -51,8 +51,9 @@ func sentences(document string) (list []string) {
 	return list
 }
 
-// TestEverySentenceAboutSecurityHasATest holds docs/security.md to testdata/security.txt, which has each sentence of the page and, in the line
-// below it, the tests that hold the sentence: TestX, TestX/part for what a subtest or a case is called, a script, or "none:" and the reason.
+// TestEverySentenceAboutSecurityHasATest holds docs/security.md to testdata/security.txt, which has each sentence of the page and, in the
+// line below it, the tests that hold the sentence: TestX, TestX/part for what a subtest or a case is called, a script, or "none:" and the
+// reason.
 func TestEverySentenceAboutSecurityHasATest(t *testing.T) {
 	t.Chdir(root)
 	document, err := os.ReadFile("docs/security.md")
@@ -97,7 +98,8 @@ func TestEverySentenceAboutSecurityHasATest(t *testing.T) {
 		seen[sentence] = true
 		tests, ok := held[sentence]
 		if !ok {
-			t.Errorf("no test holds this sentence of docs/security.md; write both into internal/policy/testdata/security.txt:\n%s", sentence)
+			t.Errorf("no test holds this sentence of docs/security.md; write both into "+
+				"internal/policy/testdata/security.txt:\n%s", sentence)
 			continue
 		}
 		if reason, none := strings.CutPrefix(tests, "none: "); none {

@@ -99,7 +99,8 @@ func columnRules(name string, linear, x, w, bias *pattern, run func(m *match) in
 	scale := func(m *match) *ir.Value {
 		factors := m.columnNumbers(m.get(c))
 		offset := offsets(m, len(factors))
-		if factors == nil || offset == nil || slices.ContainsFunc(factors, func(f float32) bool { return !m.modest(float64(f)) && f != 0 }) {
+		large := func(f float32) bool { return !m.modest(float64(f)) && f != 0 }
+		if factors == nil || offset == nil || slices.ContainsFunc(factors, large) {
 			return nil
 		}
 		weights := m.scaled(m.get(w), factors, run(m))

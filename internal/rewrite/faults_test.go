@@ -110,7 +110,8 @@ func TestExactKeepsMeaning(t *testing.T) {
 	}{
 		{"quantize.pair", `graph "" (%0: f32[n]) { const %1: f32[] = [0.0078740157] const %2: i8[] = [0] %3 = neg(%0)
 			%4 = quantize(%3, %1, %2) {to=i8}
-			%5 = dequantize(%4, %1, %2) {to=f32} %6 = reduce_sum(%5) {axes=[0], keepdims=true} return %6 }`, []*tensor.Tensor{floats(5, 0.3)}},
+			%5 = dequantize(%4, %1, %2) {to=f32} %6 = reduce_sum(%5) {axes=[0], keepdims=true} return %6 }`,
+			[]*tensor.Tensor{floats(5, 0.3)}},
 		{"gather.unchecked", `graph "" (%0: i64[n]) { const %1: f32[3] = [2,2,2] %2 = gather(%1, %0) return %2 }`,
 			[]*tensor.Tensor{ints(1, 7)}},
 		{"attention.weak_mask", `graph "" (%0: f32[b,1,s,2], %1: bool[s]) { const %2: f32[] = [-10000] const %7: f32[] = [-1]

@@ -350,7 +350,8 @@ func (c cpuDeadline) Err() error {
 	return nil
 }
 
-// endsBy runs a session with a deadline of the processor. If the run ends late, the error is not that of the deadline, and does not name it.
+// endsBy runs a session with a deadline of the processor. If the run ends late, the error is not that of the deadline, and does not name
+// it.
 func endsBy(deadline, patience time.Duration, s *rlxc.Session, in rlxc.Tensors) error {
 	ctx, cancel := newCPUDeadline(deadline)
 	defer cancel()

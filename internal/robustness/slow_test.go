@@ -12,8 +12,8 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// slow are models whose runs take seconds to ages, in a step of the host or in many. Each must end soon after its deadline. Both are time of
-// the processor. On an idle machine and at a load of 13, all but Sort and TfIdf end within 30 ms of it.
+// slow are models whose runs take seconds to ages, in a step of the host or in many. Each must end soon after its deadline. Both are time
+// of the processor. On an idle machine and at a load of 13, all but Sort and TfIdf end within 30 ms of it.
 var slow = map[string]struct {
 	model    *onnxpb.ModelProto
 	inputs   func() rlxc.Tensors // where they are not x, of 4 Mi zeros
