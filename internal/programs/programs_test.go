@@ -39,7 +39,7 @@ var (
 	saveTo    = flag.String("save", "", "a folder that shrunk programs are saved to")
 	most      = flag.Int("most", 5, "failures after which TestPrograms ends")
 	workers   = flag.Int("workers", 1, "programs that TestPrograms runs at a time; 0 for as many as there are cores")
-	limit     = flag.Duration("for", 0, "the time after which TestPrograms begins no more programs; 0 for none")
+	limit     = flag.Duration("for", 0, "the time after which no more programs begin; 0 for none")
 )
 
 // A way is a device and a level to run programs at; free leaves --exact out.

@@ -15,6 +15,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/rlxc/rlxc/internal/backend"
 	"github.com/rlxc/rlxc/internal/engine"
@@ -72,7 +73,7 @@ func TestSequencesOfSizes(t *testing.T) {
 		}
 		tally.ran.Add(1)
 	}
-	next := atomic.Uint64{}
+	next, started := atomic.Uint64{}, time.Now()
 	var all sync.WaitGroup
 	running := *workers
 	if running == 0 {
@@ -81,6 +82,9 @@ func TestSequencesOfSizes(t *testing.T) {
 	for range running {
 		all.Go(func() {
 			for i := next.Add(1) - 1; i < uint64(*sequences) && tally.failed.Load() < int64(*most); i = next.Add(1) - 1 {
+				if *limit > 0 && time.Since(started) > *limit {
+					return
+				}
 				try(*firstSeed + i)
 			}
 		})
