@@ -99,8 +99,8 @@ func columnRules(name string, linear, x, w, bias *pattern, run func(m *match) in
 	scale := func(m *match) *ir.Value {
 		factors := m.columnNumbers(m.get(c))
 		offset := offsets(m, len(factors))
-		large := func(f float32) bool { return !m.modest(float64(f)) && f != 0 }
-		if factors == nil || offset == nil || slices.ContainsFunc(factors, large) {
+		far := func(f float32) bool { return f != 0 && !m.modest(float64(f)) }
+		if factors == nil || offset == nil || slices.ContainsFunc(factors, far) {
 			return nil
 		}
 		weights := m.scaled(m.get(w), factors, run(m))
