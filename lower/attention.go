@@ -49,7 +49,7 @@ func lowerAttention(c *context) []*ir.Value {
 		out[3] = a.scores(mode)
 	}
 	out[0] = a.result()
-	return out[:c.NumOutputs()]
+	return c.listed(out)
 }
 
 // heads sees an operand as [B,L,heads,size]: from [B,L,heads·size], or from [B,heads,L,size].

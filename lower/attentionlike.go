@@ -77,7 +77,7 @@ func lowerCausalConv(c *context) []*ir.Value {
 		y = c.cast(c.cast(y, x.Type.DType), wide) // the convolution's own result, rounded
 		y = c.binary(ir.Mul, y, c.unary(ir.Sigmoid, y))
 	}
-	return []*ir.Value{c.cast(y, x.Type.DType), c.slice(padded, 2, s[2], before)}[:c.NumOutputs()]
+	return c.listed([]*ir.Value{c.cast(y, x.Type.DType), c.slice(padded, 2, s[2], before)})
 }
 
 // lowerFlexAttention is attention whose scores, before and after the softmax, subgraphs change.

@@ -210,6 +210,15 @@ func (c *context) Wants(i int) bool { return i < len(c.outputs) && c.outputs[i] 
 // NumOutputs is the number of outputs that the node lists.
 func (c *context) NumOutputs() int { return len(c.outputs) }
 
+// listed returns as many of an operator's results as the node lists. A node of a newer version of the operator may list more.
+func (c *context) listed(out []*ir.Value) []*ir.Value {
+	n := c.NumOutputs()
+	if n > len(out) {
+		c.Unsupportedf("result %d is not supported in opset %d", len(out), c.version)
+	}
+	return out[:n]
+}
+
 // Const is the content of operand i, which must be known at compile time; otherwise the node is left to the run.
 func (c *context) Const(i int) *tensor.Tensor {
 	t, ok := ir.Fold(c.In(i), c.b.maxFold, c.b.memo)

@@ -322,7 +322,7 @@ func (c *context) multiHead(at multiHeadOperands) []*ir.Value {
 		}
 		out[3] = c.softmax(y, 3)
 	}
-	return out[:c.NumOutputs()]
+	return c.listed(out)
 }
 
 // extendBuffers puts keys and values into buffers with room for all of a text, after the positions that past_sequence_length says are

@@ -82,7 +82,7 @@ func lowerRemovePadding(c *context) []*ir.Value {
 		}
 		r := &removed{x, pack}
 		c.b.removed[out[1]], c.b.removed[out[2]] = r, r
-		return out[:c.NumOutputs()]
+		return c.listed(out)
 	}
 	sizes := x.Type.Sizes()
 	var tokens, padding []int32
@@ -104,7 +104,7 @@ func lowerRemovePadding(c *context) []*ir.Value {
 	offset := c.Constant(tensor.FromSlice(append(tokens, padding...), sizes[0], sizes[1]))
 	out := []*ir.Value{c.remove(x, offset, ir.N(len(tokens))), offset, c.Constant(tensor.FromSlice(sums)),
 		c.Constant(tensor.FromSlice([]int32{longest}))}
-	return out[:c.NumOutputs()]
+	return c.listed(out)
 }
 
 // sequencesOf lists the sequences as ir.Pack does, given the sums of the lengths, [B+1].

@@ -134,5 +134,5 @@ func lowerDropout(c *context) []*ir.Value {
 		Generator: ops.Generator{Seeded: fixed, Seed: float32(seed)}, High: 1}, x)[0]
 	dropped := c.binary(ir.Less, drawn, c.Scalar(tensor.F32, ratio))
 	y := c.Emit(ir.Where{}, dropped, c.like(x, 0), c.binary(ir.Mul, x, c.like(x, 1/(1-ratio))))
-	return []*ir.Value{y, c.unary(ir.Not, dropped)}[:c.NumOutputs()]
+	return c.listed([]*ir.Value{y, c.unary(ir.Not, dropped)})
 }

@@ -19,7 +19,7 @@ func lowerNegativeLogLikelihoodLoss(c *context) []*ir.Value {
 
 func lowerSoftmaxCrossEntropyLoss(c *context) []*ir.Value {
 	logp := c.logSoftmax(c.In(0), c.Axis(1, rank(c.In(0))))
-	return []*ir.Value{c.loss(logp), logp}[:c.NumOutputs()]
+	return c.listed([]*ir.Value{c.loss(logp), logp})
 }
 
 // loss is the negative log likelihood of the classes that operand 1 names, weighted by operand 2, from the logarithms of

@@ -120,7 +120,7 @@ func lowerLayerNormalization(c *context) []*ir.Value {
 	center := c.Emit(mean, wide)
 	d := c.binary(ir.Sub, wide, center)
 	variance := c.binary(ir.Add, c.Emit(mean, c.binary(ir.Mul, d, d)), c.like(d, float64(op.Eps)))
-	return append(out, center, c.unary(ir.Reciprocal, c.unary(ir.Sqrt, variance)))[:c.NumOutputs()]
+	return c.listed(append(out, center, c.unary(ir.Reciprocal, c.unary(ir.Sqrt, variance))))
 }
 
 // norm applies op, with scale and bias inside it where they fit the normalised axes, and after it where ONNX lets them
@@ -236,5 +236,5 @@ func lowerBatchNormalization(c *context) []*ir.Value {
 	deviation := c.unary(ir.Sqrt, c.binary(ir.Add, variance, c.like(variance, float64(eps))))
 	y := c.binary(ir.Mul, c.binary(ir.Sub, from, mean), c.binary(ir.Div, scale, deviation))
 	out[0] = c.within(x, c.cast(c.binary(ir.Add, y, bias), x.Type.DType))
-	return out[:c.NumOutputs()]
+	return c.listed(out)
 }

@@ -163,7 +163,7 @@ func lowerDequantize(c *context) []*ir.Value {
 }
 
 func lowerDynamicQuantize(c *context) []*ir.Value {
-	return c.EmitAll(ir.DynamicQuantize{}, c.In(0))[:c.NumOutputs()]
+	return c.listed(c.EmitAll(ir.DynamicQuantize{}, c.In(0)))
 }
 
 // perColumn returns v, which belongs to matrix b, in a form that QMatMul takes: a scalar, a vector, nil when it is left out.

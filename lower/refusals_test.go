@@ -181,6 +181,7 @@ var refusals = []struct{ node, why string }{
 	{`ms.MultiHeadAttention f32[1,2,4] f32[1,2,4] f32[1,2,4] _ _ _ f32[1,2,3] f32[1,2,3] num_heads=2`, "has not four axes"},
 	{`ms.MultiHeadAttention f32[1,2,4] f32[1,2,4] f32[1,2,4] _ i32[1,1,1,1,1] num_heads=2`, "mask i32[1,1,1,1,1]"},
 	{`ms.QLinearConv u8[2,3] f32[] u8[] u8[3,3] f32[] u8[] f32[] u8[] channels_last=1`, "u8[2,3] has no spatial axes"},
+	{`ms.GatedAdd f32[1,4] f32[1,4] f32[1,4] f32[4]`, "operand 3 is not supported in opset 1"},
 	{`ms.RotaryEmbedding f32[1,2,4] i64[1] f32[6,1] f32[6,1] is_packed_batching=1`, "attribute is_packed_batching"},
 	{`ms.RotaryEmbedding f32[1,2,4] i64[1] f32[6,1] f32[6,1] rotary_embedding_dim=4 num_heads=1`, "rotary_embedding_dim = 4 for"},
 	{`ms.RotaryEmbedding f32[1,2,5] i64[1] f32[6,1] f32[6,1]`, "is not a number of heads of 2"},
@@ -476,4 +477,17 @@ func TestIndicesBelowZero(t *testing.T) {
 		_, err = ir.Interpret(g, in)
 		require.ErrorContains(t, err, "outside an axis", node)
 	}
+}
+
+// TestListedResults: a node that lists more results than its operator had is not supported, and no crash.
+func TestListedResults(t *testing.T) {
+	c := &context{operator: operator{version: 1, outputs: []string{"y", "state", "update"}}}
+	require.Len(t, c.listed(make([]*ir.Value, 4)), 3)
+	defer func() {
+		f, ok := recover().(failure)
+		require.True(t, ok)
+		require.ErrorIs(t, f.err, ErrUnsupported)
+		require.ErrorContains(t, f.err, "result 2 is not supported in opset 1")
+	}()
+	c.listed(make([]*ir.Value, 2))
 }

@@ -106,7 +106,7 @@ func load(path string) (*library, error) {
 	l := &library{path: path}
 	l.version = dynlib.Text((*byte)(pointer(call(*(*uintptr)(unsafe.Add(base, unsafe.Sizeof(uintptr(0))))))))
 	if l.functions = pointer(call(*(*uintptr)(base), interfaceVersion)); l.functions == nil {
-		return nil, fmt.Errorf("%s is onnxruntime %s: this rlxc needs 1.%d or newer, such as pip install onnxruntime==1.31.1",
+		return nil, fmt.Errorf("%s is onnxruntime %s: this rlxc needs 1.%d or newer, such as pip install onnxruntime==1.32.0",
 			path, l.version, interfaceVersion)
 	}
 	name := []byte("rlxc\x00")

@@ -1,7 +1,7 @@
 """Writes ../schemas.txt: what ONNX's operators take and give, as the onnx package says, and as onnxruntime says of
 com.microsoft and of what ONNX had on trial.
 
-    python schemas.py > ../schemas.txt          (onnx 1.23.2, onnxruntime 1.31.1)
+    python schemas.py > ../schemas.txt          (onnx 1.23.2, onnxruntime 1.32.0)
 
 Each may live in an environment of its own: PYTHON_ORT names the interpreter that has onnxruntime.
 """

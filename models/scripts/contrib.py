@@ -1,6 +1,6 @@
 """Records what onnxruntime answers to single operators of its own (domain com.microsoft), as the tests want them.
 
-    pip install numpy onnx onnxruntime==1.31.1
+    pip install numpy onnx onnxruntime==1.32.0
     python contrib.py OUT.zip
 
 OUT.zip holds a folder a case: model.onnx, input_i.pb and output_i.pb. Operators that onnxruntime 1.31.1 cannot run on the

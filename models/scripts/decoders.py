@@ -1,6 +1,6 @@
 """Writes small decoders as onnxruntime's own tools write them, and records what onnxruntime answers and generates.
 
-    pip install numpy onnx onnxruntime==1.31.1
+    pip install numpy onnx onnxruntime==1.32.0
     python decoders.py ../../testdata/decoders
     python decoders.py OUT --large             # llama-gqa.onnx with the sizes of Qwen 2.5 0.5 B, for BENCHMARKS.md
 

@@ -1,6 +1,6 @@
 """Exports small decoders of many families as optimum does, and records what onnxruntime generates.
 
-    pip install numpy onnx onnxruntime==1.31.1 torch optimum-onnx transformers==4.57.1
+    pip install numpy onnx onnxruntime==1.32.0 torch optimum-onnx transformers==4.57.1
     python merged.py ../../testdata/decoders                # those that the tests have
     python merged.py OUT mistral gpt-neo …                  # others of FAMILIES
 
