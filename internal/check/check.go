@@ -53,7 +53,8 @@ type Plan struct {
 	Buffers []int
 	// Scratch lists, by step, the buffers of the kernel's scratch memory.
 	Scratch [][]int
-	// Like is, by step, an earlier made step whose code it shares, −1 for none; nil: no step shares one.
+	// Like is, by step, another step whose code it takes when it is made, −1 for none; nil: no step takes one. Of steps that are kept it
+	// means nothing.
 	Like []int
 	// Problem has the boundary of each buffer, and Memory its arena, offset and size.
 	Problem *planner.Problem

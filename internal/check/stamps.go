@@ -37,8 +37,12 @@ func (s *state) stamp(stamps, before []uint64, made []int) error {
 			code[f.step] = s.codeOf(n, f)
 		}
 	}
+	s.made = cleared(s.made, len(stamps))
+	for _, i := range made {
+		s.made[i] = true
+	}
 	for i, n := range s.Steps {
-		if j := s.likeOf(i); j >= 0 {
+		if j := s.likeOf(i); j >= 0 && (before == nil || s.made[i]) {
 			if j >= len(stamps) || code[i] != code[j] || int32(j) != s.form.like[i] && !reflect.DeepEqual(n.Op, s.Steps[j].Op) {
 				return reject(n, "it shares the code of step %d, which has another op, or operands of other types or strides", j)
 			}
@@ -47,10 +51,6 @@ func (s *state) stamp(stamps, before []uint64, made []int) error {
 	}
 	if before == nil {
 		return nil
-	}
-	s.made = cleared(s.made, len(stamps))
-	for _, i := range made {
-		s.made[i] = true
 	}
 	for i, n := range s.Steps {
 		if !s.made[i] && before[i] != stamps[i] {
