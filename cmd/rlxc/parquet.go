@@ -92,7 +92,7 @@ func (p *parquetFile) next(names []string) (r record, err error) {
 		for _, name := range names {
 			leaf, _ := p.file.Schema().Lookup(name)
 			group := len(p.file.RowGroups()) - len(p.groups)
-			if err := p.bounded(p.file.Metadata().RowGroups[group].Columns[leaf.ColumnIndex].MetaData); err != nil {
+			if err := p.bounded(p.file.Metadata().RowGroups[group].Columns[leaf.ColumnIndex].MetaData, leaf, p.left); err != nil {
 				return record{}, fmt.Errorf("column %q: %w", name, err)
 			}
 			p.cursors = append(p.cursors, &cursor{node: leaf.Node, pages: p.groups[0].ColumnChunks()[leaf.ColumnIndex].Pages()})
@@ -110,82 +110,364 @@ func (p *parquetFile) next(names []string) (r record, err error) {
 	return r, nil
 }
 
-// mostPage is how many bytes a page may have, which is unpacked whole. Writers make pages of 1 to 100 MB.
-const mostPage = 256 << 20
+const (
+	// mostPage is how many bytes a page may have, which is unpacked whole. Writers make pages of 1 to 100 MB.
+	mostPage = 256 << 20
+	// mostValues is how many values a page may have, which are decoded whole: ten bytes can hold 2³¹ equal ones. Writers end a page
+	// after 20,000 values or 1 MiB, which are 8 Mi indices of one bit.
+	mostValues = 16 << 20
+	// mostPrefixed is how many bytes the texts of a page may have that share their beginnings. The library allocates this three times.
+	mostPrefixed = 128 << 20
+	// padding is how many values a run may have in excess of its page: writers fill it up to a multiple of 8, or of 256.
+	padding = 256
+)
 
-// bounded reads the pages of a column, and fails if one announces more than a page may have, or unpacks to more than it announces: the
-// library unpacks a page before it looks, and takes invalid LZ4 for a lack of room. What else is wrong the library says.
-func (p *parquetFile) bounded(m format.ColumnMetaData) error {
-	from := m.DataPageOffset
+var (
+	errManyValues = errors.New("a page holds more values than it announces")
+	errLengths    = errors.New("a page holds lengths that are not valid")
+)
+
+// bounded reads the pages of a column of a row group, which has that many rows. It fails if the library would allocate more for a page
+// than a page may have, because the library unpacks and decodes a page before it compares the page with what the header announces. The
+// library reports other faults.
+func (p *parquetFile) bounded(m format.ColumnMetaData, leaf parquet.LeafColumn, rows int64) error {
+	at := m.DataPageOffset
 	if m.DictionaryPageOffset != 0 {
-		from = m.DictionaryPageOffset
+		at = m.DictionaryPageOffset
 	}
-	in := io.NewSectionReader(p.in, from, m.TotalCompressedSize)
-	buffered := bufio.NewReader(in)
+	end := min(at+m.TotalCompressedSize, p.file.Size())
 	for {
-		var head format.PageHeader
-		err := thrift.NewDecoder(new(thrift.CompactProtocol).NewReader(buffered)).Decode(&head)
+		head, n, err := pageHead(io.NewSectionReader(p.in, at, max(0, end-at)))
 		if err != nil || head.CompressedPageSize < 0 || head.UncompressedPageSize < 0 {
 			return nil //nolint:nilerr // the library reports it
 		}
+		at += n
 		if n := max(head.UncompressedPageSize, head.CompressedPageSize); n > mostPage {
 			return fmt.Errorf("a page has %d bytes, more than the maximum of %d: write the file with smaller pages", n, mostPage)
+		} else if int64(head.CompressedPageSize) > end-at {
+			return fmt.Errorf("a page has %d bytes, but %d are left", head.CompressedPageSize, end-at)
 		}
-		at, err := in.Seek(-int64(buffered.Buffered()), io.SeekCurrent) // the head has ended
+		values, err := boundedPage(head, io.NewSectionReader(p.in, at, int64(head.CompressedPageSize)), m.Codec, leaf, rows)
 		if err != nil {
 			return err
 		}
-		var plain int32 // bytes of levels, which are not packed
-		packed := true
-		if v2 := head.DataPageHeaderV2; v2.Valid {
-			plain = v2.V.DefinitionLevelsByteLength + v2.V.RepetitionLevelsByteLength
-			packed = !v2.V.IsCompressed.Valid || v2.V.IsCompressed.V
-		}
-		size, most := head.CompressedPageSize-plain, head.UncompressedPageSize-plain
-		if unpack := unpackers[m.Codec]; unpack != nil && packed && plain >= 0 && size >= 0 && most >= 0 {
-			data := make([]byte, size)
-			if _, err := in.ReadAt(data, at+int64(plain)); err != nil {
-				return nil //nolint:nilerr // the library reports it
-			}
-			if n, err := unpack(data, int(most)); err != nil {
-				return fmt.Errorf("a page does not unpack: %w", err)
-			} else if n > int(most) {
-				return fmt.Errorf("a page unpacks to more than the %d bytes that it announces", most)
-			}
-		}
-		if _, err := in.Seek(at+int64(head.CompressedPageSize), io.SeekStart); err != nil {
-			return err
-		}
-		buffered.Reset(in)
+		rows -= values
+		at += int64(head.CompressedPageSize)
 	}
 }
 
-// unpackers say by codec how many bytes data unpack to. They stop beyond most.
-var unpackers = map[format.CompressionCodec]func(data []byte, most int) (int, error){
-	format.Snappy: func(data []byte, _ int) (int, error) { return snappy.DecodedLen(data) },
-	format.Lz4Raw: func(data []byte, most int) (int, error) { return lz4.UncompressBlock(data, make([]byte, most)) },
-	format.Gzip: func(data []byte, most int) (int, error) {
-		in, err := gzip.NewReader(bytes.NewReader(data))
-		if err != nil {
-			return 0, err
+// pageHead decodes the header at the beginning of in, which has n bytes. It decodes bytes that it has read, because the decoder of a
+// stream allocates whatever length a text of the header announces.
+func pageHead(in *io.SectionReader) (head format.PageHeader, n int64, err error) {
+	for size := int64(4 << 10); ; size *= 4 {
+		data := make([]byte, min(size, in.Size()))
+		if _, err := in.ReadAt(data, 0); err != nil {
+			return head, 0, err
 		}
-		return length(in, most)
+		head = format.PageHeader{}
+		r := new(thrift.CompactProtocol).NewReaderFromBytes(data)
+		if err := thrift.NewDecoder(r).Decode(&head); err == nil || size >= min(in.Size(), mostPage) {
+			return head, int64(r.BytesRead()), err
+		}
+	}
+}
+
+// boundedPage checks one page, and returns how many values of the column the page has: none if it is a dictionary. rows is the number
+// of rows of the group that follow the pages before it.
+func boundedPage(head format.PageHeader, in *io.SectionReader, codec format.CompressionCodec, leaf parquet.LeafColumn, rows int64) (
+	values int64, err error,
+) {
+	var encoding, levels format.Encoding
+	var plain int64 // bytes before those that are packed: levels, in a page of version 2
+	packed, optional := true, leaf.MaxDefinitionLevel > 0
+	v1, v2, dictionary := head.DataPageHeader, head.DataPageHeaderV2, head.DictionaryPageHeader
+	switch {
+	case head.Type == format.DataPage && v1.Valid && !dictionary.Valid:
+		values, encoding, levels = int64(v1.V.NumValues), v1.V.Encoding, v1.V.DefinitionLevelEncoding
+	case head.Type == format.DataPageV2 && v2.Valid && !dictionary.Valid:
+		values, encoding, optional = int64(v2.V.NumValues), v2.V.Encoding, false
+		repetition, definition := int64(v2.V.RepetitionLevelsByteLength), int64(v2.V.DefinitionLevelsByteLength)
+		plain = repetition + definition
+		packed = (!v2.V.IsCompressed.Valid || v2.V.IsCompressed.V) && in.Size() > plain
+		if min(values, repetition, definition) < 0 || plain > min(in.Size(), int64(head.UncompressedPageSize)) {
+			return 0, errors.New("a page has levels of more bytes than the page")
+		}
+		if leaf.MaxDefinitionLevel > 0 && values <= mostValues {
+			if err := runs(bufio.NewReader(io.NewSectionReader(in, repetition, definition)), 1, values); err != nil {
+				return 0, err
+			}
+		}
+	case head.Type == format.DictionaryPage && dictionary.Valid:
+		values, encoding, optional = int64(dictionary.V.NumValues), dictionary.V.Encoding, false
+		if encoding == format.PlainDictionary {
+			encoding = format.Plain
+		} else if encoding != format.Plain {
+			return 0, fmt.Errorf("a dictionary is in the encoding %v, not PLAIN", encoding)
+		}
+	default:
+		return 0, fmt.Errorf("a page of the type %v has another header", head.Type)
+	}
+	width := int64(1)
+	if leaf.Node.Type().Kind() == parquet.FixedLenByteArray {
+		width = max(width, int64(leaf.Node.Type().Length()))
+	}
+	switch {
+	case values > mostValues:
+		return 0, fmt.Errorf("a page has %d values, more than the maximum of %d: write the file with smaller pages", values, mostValues)
+	case head.Type != format.DictionaryPage && values > rows:
+		return 0, fmt.Errorf("a page has %d values, but %d rows are left in its group", values, rows)
+	case values*width > mostPage:
+		return 0, fmt.Errorf("a page has %d values of %d bytes, more than the maximum of %d bytes: write the file with smaller pages",
+			values, width, mostPage)
+	}
+
+	body := &pageBody{in: io.NewSectionReader(in, plain, in.Size()-plain), left: int64(head.UncompressedPageSize) - plain}
+	if unpack := unpackers[codec]; unpack != nil && packed {
+		if body.in, err = unpack(body.in, int(body.left)); err != nil {
+			return 0, fmt.Errorf("a page does not unpack: %w", err)
+		}
+	}
+	content := bufio.NewReader(body)
+	if optional {
+		err = bitRuns(content, levels, values)
+	}
+	if _, end := content.Peek(1); end == nil && err == nil {
+		if count := counters[encoding]; count == nil {
+			err = fmt.Errorf("a page is in the encoding %v, which is not supported", encoding)
+		} else if err = count(content, leaf.Node.Type().Kind(), values); err == io.EOF || err == io.ErrUnexpectedEOF {
+			err = errors.New("a page ends before its values do")
+		}
+	}
+	_, _ = io.Copy(io.Discard, content) // body has the error
+	if body.err != io.EOF {
+		return 0, fmt.Errorf("a page does not unpack: %w", body.err)
+	}
+	if head.Type == format.DictionaryPage {
+		values = 0
+	}
+	return values, err
+}
+
+// A pageBody reads the bytes of a page, at most left of them. err is the first error, io.EOF after all of them.
+type pageBody struct {
+	in   io.Reader
+	left int64
+	err  error
+}
+
+func (b *pageBody) Read(data []byte) (n int, err error) {
+	if b.err == nil {
+		n, b.err = b.in.Read(data)
+		if b.left -= int64(n); b.left < 0 {
+			b.err = errors.New("it has more bytes than it announces")
+		}
+	}
+	return n, b.err
+}
+
+// unpackers unpack data by codec. They allocate at most bytes, or what the data really have.
+var unpackers = map[format.CompressionCodec]func(in io.Reader, most int) (io.Reader, error){
+	format.Snappy: func(in io.Reader, most int) (io.Reader, error) {
+		data, err := io.ReadAll(in)
+		if err != nil {
+			return nil, err
+		}
+		if n, err := snappy.DecodedLen(data); err != nil {
+			return nil, err
+		} else if n > most {
+			return nil, fmt.Errorf("it has %d bytes and announces %d", n, most)
+		}
+		data, err = snappy.Decode(nil, data)
+		return bytes.NewReader(data), err
 	},
-	format.Brotli: func(data []byte, most int) (int, error) { return length(brotli.NewReader(bytes.NewReader(data)), most) },
-	format.Zstd: func(data []byte, most int) (int, error) {
-		in, err := zstd.NewReader(bytes.NewReader(data), zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(mostPage))
+	format.Lz4Raw: func(in io.Reader, most int) (io.Reader, error) {
+		data, err := io.ReadAll(in)
 		if err != nil {
-			return 0, err
+			return nil, err
 		}
-		defer in.Close()
-		return length(in, most)
+		out := make([]byte, min(most, 255*len(data))) // a byte of LZ4 stands for 255 at most
+		n, err := lz4.UncompressBlock(data, out)
+		if err != nil {
+			return nil, err
+		}
+		return bytes.NewReader(out[:n]), nil
+	},
+	format.Gzip:   func(in io.Reader, _ int) (io.Reader, error) { return gzip.NewReader(in) },
+	format.Brotli: func(in io.Reader, _ int) (io.Reader, error) { return brotli.NewReader(in), nil },
+	format.Zstd: func(in io.Reader, _ int) (io.Reader, error) {
+		return zstd.NewReader(in, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(mostPage))
 	},
 }
 
-// length is how many bytes come, or most+1 if more do.
-func length(in io.Reader, most int) (int, error) {
-	n, err := io.Copy(io.Discard, io.LimitReader(in, int64(most)+1))
-	return int(n), err
+// counters fail by encoding if the library would decode data to more values than that, or to texts of more than mostPrefixed bytes.
+var counters = map[format.Encoding]func(in *bufio.Reader, kind parquet.Kind, values int64) error{
+	format.Plain:           plainTexts,
+	format.PlainDictionary: indices,
+	format.RLEDictionary:   indices,
+	format.RLE:             booleans,
+	format.DeltaBinaryPacked: func(in *bufio.Reader, _ parquet.Kind, values int64) error {
+		_, err := deltas(in, values, false)
+		return err
+	},
+	format.DeltaLengthByteArray: func(in *bufio.Reader, _ parquet.Kind, values int64) error {
+		_, err := deltas(in, values, true)
+		return err
+	},
+	format.DeltaByteArray:  prefixedTexts,
+	format.ByteStreamSplit: func(*bufio.Reader, parquet.Kind, int64) error { return nil }, // as many bytes as it has
+}
+
+func plainTexts(in *bufio.Reader, kind parquet.Kind, values int64) error {
+	if kind != parquet.ByteArray {
+		return nil // as many bytes as it has
+	}
+	for n := int64(0); ; n++ {
+		var length [4]byte
+		if _, err := io.ReadFull(in, length[:]); err != nil {
+			return nil //nolint:nilerr // the library reports it
+		} else if n == values {
+			return errManyValues
+		}
+		if _, err := in.Discard(int(binary.LittleEndian.Uint32(length[:]))); err != nil {
+			return nil //nolint:nilerr // the library reports it
+		}
+	}
+}
+
+// indices reads indices of a dictionary, which begin with how many bits one has.
+func indices(in *bufio.Reader, _ parquet.Kind, values int64) error {
+	width, err := in.ReadByte()
+	if err != nil {
+		return err
+	}
+	return runs(in, int64(width), values)
+}
+
+func booleans(in *bufio.Reader, kind parquet.Kind, values int64) error {
+	if kind != parquet.Boolean {
+		return fmt.Errorf("a page of %v is in the encoding RLE, which is for booleans", kind)
+	}
+	return bitRuns(in, format.RLE, values)
+}
+
+// bitRuns reads definition levels of one bit, or booleans, which begin with how many bytes they have.
+func bitRuns(in *bufio.Reader, encoding format.Encoding, values int64) error {
+	var length [4]byte
+	if _, err := io.ReadFull(in, length[:]); err != nil {
+		return nil //nolint:nilerr // the library reports it
+	}
+	n := int64(binary.LittleEndian.Uint32(length[:]))
+	bits := bufio.NewReader(io.LimitReader(in, n))
+	if encoding != format.BitPacked {
+		if err := runs(bits, 1, values); err != nil {
+			return err
+		}
+	} else if 8*n > values+padding {
+		return errManyValues
+	}
+	_, err := io.Copy(io.Discard, bits)
+	return err
+}
+
+// runs reads runs of values of width bits: a value and how often it follows, or values in groups of 8. It counts a run before it reads
+// the run, because the library allocates it in that order.
+func runs(in *bufio.Reader, width, values int64) error {
+	for left := values + padding; ; {
+		head, err := binary.ReadUvarint(in)
+		if err != nil {
+			return nil //nolint:nilerr // the library reports it
+		}
+		n, size := head>>1, (width+7)/8
+		if n == 0 {
+			continue // no value follows
+		} else if n > uint64(left) {
+			return errManyValues
+		}
+		if head&1 != 0 {
+			n, size = 8*n, int64(n)*width
+		}
+		if left -= int64(n); left < 0 {
+			return errManyValues
+		}
+		if _, err := in.Discard(int(size)); err != nil {
+			return nil //nolint:nilerr // the library reports it
+		}
+	}
+}
+
+// prefixedTexts reads how many bytes each text of a page shares with the text before it, and how many bytes it has besides.
+func prefixedTexts(in *bufio.Reader, _ parquet.Kind, values int64) error {
+	prefixes, err := deltas(in, values, true)
+	if err != nil {
+		return err
+	}
+	suffixes, err := deltas(in, values, true)
+	if err != nil {
+		return err
+	}
+	if n := prefixes + suffixes; n > mostPrefixed {
+		return fmt.Errorf("the texts of a page have %d bytes, more than the maximum of %d: write the file with smaller pages",
+			n, mostPrefixed)
+	}
+	return nil
+}
+
+// deltas reads how many numbers of DELTA_BINARY_PACKED follow. If they are lengths, it reads them too and returns their sum.
+// The library allocates their sum in 32 bits before it compares it with the data, so that no length may be negative or missing.
+func deltas(in *bufio.Reader, values int64, lengths bool) (sum int64, err error) {
+	var head [3]uint64 // numbers of a block, its parts, and numbers in all
+	for i := range head {
+		if head[i], err = binary.ReadUvarint(in); err != nil {
+			return 0, err
+		}
+	}
+	first, err := binary.ReadVarint(in)
+	if err != nil {
+		return 0, err
+	} else if head[2] > uint64(values) {
+		return 0, errManyValues
+	}
+	total := int(head[2])
+	if !lengths || total == 0 {
+		return 0, nil
+	}
+	const mostBlock = 1 << 16 // as the library has it
+	if head[0] > mostBlock || head[1] == 0 || head[0] < head[1] || head[0]/head[1]%32 != 0 || first != int64(int32(first)) || first < 0 {
+		return 0, errLengths
+	}
+	part, widths := int(head[0]/head[1]), make([]byte, head[1])
+	packed := make([]byte, 4*part+8) // numbers of a part, of up to 32 bits, and room to read 64 bits from any of them
+	last, sum := int32(first), first
+	for total--; total > 0; {
+		least, err := binary.ReadVarint(in)
+		if err != nil {
+			return 0, err
+		}
+		if _, err := io.ReadFull(in, widths); err != nil {
+			return 0, err
+		}
+		for _, w := range widths {
+			width := int(w)
+			if width > 32 {
+				return 0, errLengths
+			}
+			if _, err := io.ReadFull(in, packed[:part*width/8]); err != nil {
+				return 0, err
+			}
+			n := min(part, total)
+			for i := range n {
+				bits := binary.LittleEndian.Uint64(packed[i*width/8:]) >> (i * width % 8)
+				if last += int32(least) + int32(uint32(bits&(1<<width-1))); last < 0 {
+					return 0, errLengths
+				}
+				sum += int64(last)
+			}
+			if total -= n; total == 0 {
+				break
+			}
+		}
+	}
+	return sum, nil
 }
 
 // A cursor reads a column of a row group.

@@ -11,6 +11,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"testing"
 	"time"
@@ -188,14 +189,16 @@ func TestUnpackers(t *testing.T) {
 	for codec, unpack := range unpackers {
 		packed, err := parquet.LookupCompressionCodec(codec).Encode(nil, make([]byte, 1<<20))
 		require.NoError(t, err)
-		n, err := unpack(packed, 1<<20)
+		in, err := unpack(bytes.NewReader(packed), 1<<20)
 		require.NoError(t, err, codec)
-		require.Equal(t, 1<<20, n, codec)
+		data, err := io.ReadAll(in)
+		require.NoError(t, err, codec)
+		require.Len(t, data, 1<<20, codec)
 		file := filepath.Join(t.TempDir(), "a.parquet")
 		for _, c := range []struct {
 			data []byte
 			want string
-		}{{packed, "a page (unpacks to more|does not unpack)"}, {[]byte("\xff\xff\xff\xff"), "a page does not unpack"}, {nil, "page"}} {
+		}{{packed, "a page does not unpack"}, {[]byte("\xff\xff\xff\xff"), "a page does not unpack"}, {nil, "page"}} {
 			require.NoError(t, os.WriteFile(file, widePage(t, 100, codec, c.data), 0o600))
 			_, err := openTexts(textFlags{input: file}, nil)
 			require.Regexp(t, c.want, err, codec)
@@ -204,24 +207,154 @@ func TestUnpackers(t *testing.T) {
 	require.Len(t, unpackers, 5)
 }
 
-// widePage is a file whose column "text" has a page of that content, and announces that many bytes.
+// widePage is a file whose column "text" has a page of that content, and announces that many bytes and one value.
 func widePage(t *testing.T, announced int32, codec format.CompressionCodec, page []byte) []byte {
+	head := format.PageHeader{UncompressedPageSize: announced, DataPageHeader: dataPage(1, format.Plain)}
+	return pagesOf(t, "text", codec, 1, madePage{head, page})
+}
+
+// A madePage is a page of a file that no writer makes.
+type madePage struct {
+	head format.PageHeader // without the compressed size
+	data []byte
+}
+
+func dataPage(values int32, encoding format.Encoding) thrift.Null[format.DataPageHeader] {
+	return thrift.New(format.DataPageHeader{NumValues: values, Encoding: encoding, DefinitionLevelEncoding: format.RLE,
+		RepetitionLevelEncoding: format.RLE})
+}
+
+// pagesOf is a file whose column has these pages, in a row group that announces that many rows.
+func pagesOf(t *testing.T, column string, codec format.CompressionCodec, rows int64, pages ...madePage) []byte {
 	data := someParquet(t, 1)
 	f, err := parquet.OpenFile(bytes.NewReader(data), int64(len(data)))
 	require.NoError(t, err)
 	meta := *f.Metadata()
-	text, ok := f.Schema().Lookup("text")
+	leaf, ok := f.Schema().Lookup(column)
 	require.True(t, ok)
-	head, err := thrift.Marshal(new(thrift.CompactProtocol), &format.PageHeader{UncompressedPageSize: announced,
-		CompressedPageSize: int32(len(page))})
-	require.NoError(t, err)
-	m := &meta.RowGroups[0].Columns[text.ColumnIndex].MetaData
-	m.DictionaryPageOffset, m.DataPageOffset, m.TotalCompressedSize = 0, int64(len(data)), int64(len(head)+len(page))
-	m.Codec = codec
-	data = append(append(data, head...), page...)
+	m := &meta.RowGroups[0].Columns[leaf.ColumnIndex].MetaData
+	meta.NumRows, meta.RowGroups[0].NumRows, m.NumValues = rows, rows, rows
+	m.DictionaryPageOffset, m.DataPageOffset, m.Codec = 0, int64(len(data)), codec
+	for _, page := range pages {
+		page.head.CompressedPageSize = int32(len(page.data))
+		head, err := thrift.Marshal(new(thrift.CompactProtocol), &page.head)
+		require.NoError(t, err)
+		data = append(append(data, head...), page.data...)
+	}
+	m.TotalCompressedSize = int64(len(data)) - m.DataPageOffset
 	end, err := thrift.Marshal(new(thrift.CompactProtocol), &meta)
 	require.NoError(t, err)
 	return append(binary.LittleEndian.AppendUint32(append(data, end...), uint32(len(end))), "PAR1"...)
+}
+
+// TestParquetPages holds that a page of a few bytes whose values would take gigabytes is an error before the library decodes it.
+func TestParquetPages(t *testing.T) {
+	const many = 1 << 31
+	varints := func(ns ...uint64) (b []byte) {
+		for _, n := range ns {
+			b = binary.AppendUvarint(b, n)
+		}
+		return b
+	}
+	prefixed := func(b []byte) []byte { return append(binary.LittleEndian.AppendUint32(nil, uint32(len(b))), b...) }
+	one := prefixed(varints(1<<1, 1))          // level of one value
+	run := varints((many-1)<<1, 0)             // as many values as a run may have
+	deltas := varints(128, 4, many-1, 0, 0, 0) // as many numbers as there may be
+	single := func(n uint64) []byte { return varints(128, 4, 1, 2*n) }
+	// 33 lengths, each greater by as much as fits into its bits.
+	lengths := append(varints(128, 4, 33, 0, 0), append([]byte{22, 0, 0, 0}, bytes.Repeat([]byte{255}, 22*4)...)...)
+	levels := func(n uint64, data ...byte) []byte { return append(prefixed(varints(n<<1, 1)), data...) }
+	tooMany := "a page holds more values than it announces"
+	for name, c := range map[string]struct {
+		column string
+		rows   int64
+		head   format.PageHeader
+		data   []byte
+		want   string
+	}{
+		"more values than rows": {"text", 2, format.PageHeader{DataPageHeader: dataPage(3, format.Plain)}, one,
+			"a page has 3 values, but 2 rows are left in its group"},
+		"values": {"text", many, format.PageHeader{DataPageHeader: dataPage(many-1, format.Plain)}, one,
+			"a page has 2147483647 values, more than the maximum of 16777216: write the file with smaller pages"},
+		"values of a dictionary": {"text", 1, format.PageHeader{Type: format.DictionaryPage,
+			DictionaryPageHeader: thrift.New(format.DictionaryPageHeader{NumValues: many - 1})}, one,
+			"a page has 2147483647 values, more than the maximum of 16777216: write the file with smaller pages"},
+		"dictionary of runs": {"id", 1, format.PageHeader{Type: format.DictionaryPage,
+			DictionaryPageHeader: thrift.New(format.DictionaryPageHeader{NumValues: 1, Encoding: format.RLE})}, run,
+			"a dictionary is in the encoding RLE, not PLAIN"},
+		"dictionary in a header of data": {"text", 1, format.PageHeader{DataPageHeader: dataPage(1, format.Plain),
+			DictionaryPageHeader: thrift.New(format.DictionaryPageHeader{NumValues: many - 1})}, one,
+			"a page of the type DATA_PAGE has another header"},
+		"levels": {"text", 1, format.PageHeader{DataPageHeader: dataPage(1, format.Plain)}, prefixed(run), tooMany},
+		"levels of version 2": {"text", 1, format.PageHeader{Type: format.DataPageV2,
+			DataPageHeaderV2: thrift.New(format.DataPageHeaderV2{NumValues: 1, NumRows: 1, DefinitionLevelsByteLength: int32(len(run))})},
+			run, tooMany},
+		"packed levels": {"text", 1, format.PageHeader{DataPageHeader: thrift.New(format.DataPageHeader{NumValues: 1,
+			DefinitionLevelEncoding: format.BitPacked})}, prefixed(make([]byte, 1000)), tooMany},
+		"texts":   {"text", 1, format.PageHeader{DataPageHeader: dataPage(1, format.Plain)}, append(one, make([]byte, 1000)...), tooMany},
+		"indices": {"text", 1, format.PageHeader{DataPageHeader: dataPage(1, format.RLEDictionary)}, append(levels(1, 1), run...), tooMany},
+		"packed indices": {"text", 1, format.PageHeader{DataPageHeader: dataPage(1, format.RLEDictionary)},
+			append(levels(1, 32), varints((many-1)<<1|1)...), tooMany},
+		"runs of numbers": {"id", 1, format.PageHeader{DataPageHeader: dataPage(1, format.RLE)}, run,
+			"a page of INT64 is in the encoding RLE, which is for booleans"},
+		"packed numbers": {"id", 1, format.PageHeader{DataPageHeader: dataPage(1, format.BitPacked)}, run,
+			"a page is in the encoding BIT_PACKED, which is not supported"},
+		"deltas": {"id", 1, format.PageHeader{DataPageHeader: dataPage(1, format.DeltaBinaryPacked)}, deltas, tooMany},
+		"lengths": {"text", 1, format.PageHeader{DataPageHeader: dataPage(1, format.DeltaLengthByteArray)}, append(one, deltas...),
+			tooMany},
+		"prefixes": {"text", 1, format.PageHeader{DataPageHeader: dataPage(1, format.DeltaByteArray)}, append(one, deltas...), tooMany},
+		"suffixes": {"text", 1, format.PageHeader{DataPageHeader: dataPage(1, format.DeltaByteArray)},
+			slices.Concat(one, single(0), deltas), tooMany},
+		"a long suffix": {"text", 1, format.PageHeader{DataPageHeader: dataPage(1, format.DeltaByteArray)},
+			slices.Concat(one, single(0), single(1<<30)),
+			"the texts of a page have 1073741824 bytes, more than the maximum of 134217728: write the file with smaller pages"},
+		"growing prefixes": {"text", 33, format.PageHeader{DataPageHeader: dataPage(33, format.DeltaByteArray)},
+			slices.Concat(levels(33), lengths, single(0)),
+			"the texts of a page have 2214591984 bytes, more than the maximum of 134217728: write the file with smaller pages"},
+		"negative prefixes": {"text", 1, format.PageHeader{DataPageHeader: dataPage(1, format.DeltaByteArray)},
+			slices.Concat(one, varints(128, 4, 1, 1), single(0)), "a page holds lengths that are not valid"},
+		"lengths that end": {"text", 33, format.PageHeader{DataPageHeader: dataPage(33, format.DeltaByteArray)},
+			slices.Concat(levels(33), lengths, varints(128, 4, 33, 1<<31, 0)), "a page ends before its values do"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			file := filepath.Join(t.TempDir(), "a.parquet")
+			c.head.UncompressedPageSize = int32(len(c.data))
+			data := pagesOf(t, c.column, format.Uncompressed, c.rows, madePage{c.head, c.data})
+			require.NoError(t, os.WriteFile(file, data, 0o600))
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			in, err := os.Open(file)
+			require.NoError(t, err)
+			defer in.Close()
+			rows, err := parquetRecords(&textFile{name: file, file: in, bytes: int64(len(data))})
+			require.NoError(t, err)
+			_, err = rows.next([]string{c.column})
+			runtime.ReadMemStats(&after)
+			require.EqualError(t, err, fmt.Sprintf("%s: row 1 is damaged or incomplete: column %q: %s", file, c.column, c.want))
+			require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(4<<20))
+		})
+	}
+}
+
+// TestParquetHeads holds that the header of a page is read as far as it is there, whatever length its texts announce.
+func TestParquetHeads(t *testing.T) {
+	long := bytes.Repeat([]byte("x"), 100_000)
+	whole, err := thrift.Marshal(new(thrift.CompactProtocol), &format.PageHeader{DataPageHeader: thrift.New(format.DataPageHeader{
+		NumValues: 7, Statistics: format.Statistics{MinValue: long}})})
+	require.NoError(t, err)
+	head, n, err := pageHead(io.NewSectionReader(bytes.NewReader(whole), 0, int64(len(whole))))
+	require.NoError(t, err)
+	require.EqualValues(t, len(whole), n)
+	require.EqualValues(t, 7, head.DataPageHeader.V.NumValues)
+
+	at := bytes.Index(whole, binary.AppendUvarint(nil, uint64(len(long))))
+	lying := append(binary.AppendUvarint(bytes.Clone(whole[:at]), 1<<31-1), "xyz"...)
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	_, _, err = pageHead(io.NewSectionReader(bytes.NewReader(lying), 0, int64(len(lying))))
+	runtime.ReadMemStats(&after)
+	require.Error(t, err)
+	require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(1<<20))
 }
 
 // TestDamagedParquet changes each byte of a file, and each fifth of one packed by each codec: it is an error, or rows, and the reader ends.
