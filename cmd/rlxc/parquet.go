@@ -285,6 +285,10 @@ var unpackers = map[format.CompressionCodec]func(in io.Reader, most int) (io.Rea
 		if err != nil {
 			return nil, err
 		}
+		// The library unpacks into other memory if the page has less room than this, and then decodes what the page's memory had before.
+		if most < 3*len(data) {
+			return nil, errors.New("LZ4 is read only from pages that it shrinks to a third: write the file with Zstandard")
+		}
 		out := make([]byte, min(most, 255*len(data))) // a byte of LZ4 stands for 255 at most
 		n, err := lz4.UncompressBlock(data, out)
 		if err != nil {

@@ -9,6 +9,7 @@ import (
 	"io"
 	"maps"
 	"math"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -205,6 +206,18 @@ func TestUnpackers(t *testing.T) {
 		}
 	}
 	require.Len(t, unpackers, 5)
+}
+
+// TestParquetLZ4 holds that a page is an error from which the library would decode the memory of another page.
+func TestParquetLZ4(t *testing.T) {
+	random := make([]byte, 1000)
+	_, _ = rand.NewChaCha8([32]byte{}).Read(random)
+	packed, err := parquet.LookupCompressionCodec(format.Lz4Raw).Encode(nil, random)
+	require.NoError(t, err)
+	file := filepath.Join(t.TempDir(), "a.parquet")
+	require.NoError(t, os.WriteFile(file, widePage(t, 1000, format.Lz4Raw, packed), 0o600))
+	_, err = openTexts(textFlags{input: file}, nil)
+	require.ErrorContains(t, err, file+`: row 1 is damaged or incomplete: column "text": a page does not unpack: LZ4 is read only`)
 }
 
 // widePage is a file whose column "text" has a page of that content, and announces that many bytes and one value.
