@@ -53,7 +53,7 @@ func TestDeployIsClosed(t *testing.T) {
 			require.Contains(t, text, want, name)
 		}
 	}
-	require.Contains(t, deployment, "RLXC_SERVE_API_KEY_FILE")
+	require.Contains(t, deployment, "- name: RLXC_SERVE_API_KEY_FILE ")
 	require.Regexp(t, `secretName: rlxc-keys`, deployment)
 	require.Equal(t, strings.Count(deployment, "emptyDir:"), strings.Count(deployment, "sizeLimit:"),
 		"a volume without a bound fills the node")

@@ -860,7 +860,7 @@ func TestHostileInputs(t *testing.T) {
 		"many columns": {[]string{"embed", model, "--input", write("e.csv", body("text", ",c", 15<<20, "\na\n"))}, nil, exitInput,
 			"commas"},
 		"a text that doubles in embed": {[]string{"embed", model, "--tokenizer", doubles, "a"}, nil, exitInput, "tokenizer"},
-		"pages without end":            {[]string{"pull", "acme/tiny"}, nil, exitInput, "lists more than"},
+		"pages without end":            {[]string{"pull", "acme/tiny"}, nil, exitInput, "twice"},
 		"a page without end":           {[]string{"pull", "acme/tiny"}, nil, exitInput, "metadata"},
 		"a name without end":           {[]string{"pull", "acme/tiny"}, nil, exitInput, "metadata"},
 		"redirects without end":        {[]string{"pull", "acme/tiny"}, nil, exitInput, "redirects"},

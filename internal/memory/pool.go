@@ -33,18 +33,19 @@ type holding struct {
 	slots int
 }
 
-// A fullError is an error of kind ErrFull. Its text names the bound that was met.
-type fullError string
+// A fullError is an error of kind ErrFull. Its text names the bound that was met. It is formatted when it is read: a flood of refused
+// requests must not wait for the formatting under the lock of the pool.
+type fullError struct {
+	format string
+	held   int64 // requests or bytes that are held
+	most   int64 // by all requests
+}
 
 // Error implements error.
-func (e fullError) Error() string { return string(e) }
+func (e *fullError) Error() string { return fmt.Sprintf(e.format+": try again later", e.held, e.most) }
 
 // Is reports the kind.
-func (e fullError) Is(kind error) bool { return kind == ErrFull }
-
-func fullf(format string, args ...any) error {
-	return fullError(fmt.Sprintf(format, args...) + ": try again later")
-}
+func (e *fullError) Is(kind error) bool { return kind == ErrFull }
 
 // NewPool makes a pool. A negative size is 0.
 func NewPool(bytes int64, slots int) *Pool {
@@ -77,26 +78,10 @@ const Base = 64 << 10
 
 // Enter gives a request of a peer a share, which the returned context carries. It fails with ErrFull.
 func (p *Pool) Enter(ctx context.Context, peer string) (context.Context, *Share, error) {
-	p.mu.Lock()
-	h := p.peers[peer]
+	h, full := p.enter(peer)
 	if h == nil {
-		h = &holding{}
+		return ctx, nil, &full
 	}
-	var err error
-	switch {
-	case p.all.slots >= p.slots:
-		err = fullf("the server has %d requests under way, as many as it takes", p.all.slots)
-	case h.slots >= p.half():
-		err = fullf("this address has %d requests under way, and one address has at most half of the server's %d", h.slots, p.slots)
-	}
-	if err != nil {
-		p.mu.Unlock()
-		return ctx, nil, err
-	}
-	p.peers[peer] = h
-	p.all.slots++
-	h.slots++
-	p.mu.Unlock()
 	s := &Share{pool: p, name: peer, peer: h}
 	s.ctx = context.WithValue(ctx, shareKey{}, s)
 	if err := s.Take(Base); err != nil {
@@ -104,6 +89,27 @@ func (p *Pool) Enter(ctx context.Context, peer string) (context.Context, *Share,
 		return ctx, nil, err
 	}
 	return s.ctx, s, nil
+}
+
+// enter takes a slot for a peer; h is nil if a bound was met. It allocates nothing for a peer that is refused: an allocation may have to
+// help the garbage collector, and while it did so under the lock, a flood of refused requests would pile up behind it.
+func (p *Pool) enter(peer string) (h *holding, full fullError) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	h = p.peers[peer]
+	switch {
+	case p.all.slots >= p.slots:
+		return nil, fullError{"the server has %d requests under way and takes %d", int64(p.all.slots), int64(p.slots)}
+	case h != nil && h.slots >= p.half():
+		return nil, fullError{"this address has %d requests under way, and one address has at most half of the server's %d",
+			int64(h.slots), int64(p.slots)}
+	case h == nil:
+		h = &holding{}
+		p.peers[peer] = h
+	}
+	p.all.slots++
+	h.slots++
+	return h, fullError{}
 }
 
 type shareKey struct{}
@@ -151,10 +157,10 @@ func (s *Share) Take(n int64) error {
 	case n < 0 || n > half-s.bytes:
 		return ErrOver
 	case n > p.bytes-p.all.bytes:
-		return fullf("requests hold %d of the %d bytes that they may hold", p.all.bytes, p.bytes)
+		return &fullError{"requests hold %d of the %d bytes that they may hold", p.all.bytes, p.bytes}
 	case n > half-s.peer.bytes:
-		return fullf("the requests of this address hold %d bytes, and one address has at most half of the %d bytes for requests",
-			s.peer.bytes, p.bytes)
+		return &fullError{"the requests of this address hold %d bytes, and one address has at most half of the %d bytes for requests",
+			s.peer.bytes, p.bytes}
 	}
 	s.add(n)
 	return nil
