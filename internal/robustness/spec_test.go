@@ -285,7 +285,14 @@ func weightData() (out []hostile) {
 				&onnxpb.TensorProto{Dims: []int64{3}, DataType: int32(d), RawData: make([]byte, size+1)})
 		}
 		weight(fmt.Sprintf("%v in the wrong field", d), "refused w", wrongField(d))
-		weight(fmt.Sprintf("%v in raw_data and a field", d), "refused w",
+		both := "returns f32[3]=0,0,0" // raw_data counts, as in onnxruntime
+		switch {
+		case d == tensor.String:
+			both = "refused w"
+		case d.IsComplex() || d == tensor.I2 || d == tensor.U2 || d == tensor.F4E2M1 || d == tensor.F8E8M0: // types that Cast does not take
+			both = "either "
+		}
+		weight(fmt.Sprintf("%v in raw_data and a field", d), both,
 			&onnxpb.TensorProto{Dims: []int64{3}, DataType: int32(d), RawData: make([]byte, size), Int32Data: []int32{0, 0, 0}})
 	}
 	weight("strings in raw_data", "refused w", &onnxpb.TensorProto{Dims: []int64{3}, DataType: int32(tensor.String),
