@@ -162,9 +162,11 @@ func TestTagZeroShot(t *testing.T) {
 		}
 		require.GreaterOrEqual(t, compared, 9)
 	}
+	var none []any
+	ask(t, "POST", h.URL+"/models/gliner", `{"inputs": "a", "parameters": {"candidate_labels": []}}`, &none)
+	require.Empty(t, none)
 	for query, want := range map[string]string{
-		`/models/gliner {"inputs": "a"}`:                                                               "candidate_labels",
-		`/models/gliner {"inputs": "a", "parameters": {"candidate_labels": []}}`:                       "or an empty one",
+		`/models/gliner {"inputs": "a"}`: "candidate_labels",
 		`/models/gliner {"inputs": "a", "parameters": {"candidate_labels": ["b"], "stride": 2}}`:       "stride",
 		`/models/gliner {"inputs": "a", "parameters": {"candidate_labels": ["b"], "threshold": "c"}}`:  "want a number, not a string",
 		`/models/gliner {"inputs": "a", "parameters": {"candidate_labels": ["b"], "threshold": 1e99}}`: "want 0 to 1",

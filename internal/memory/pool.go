@@ -92,7 +92,7 @@ func (p *Pool) Enter(ctx context.Context, peer string) (context.Context, *Share,
 }
 
 // enter takes a slot for a peer; h is nil if a bound was met. It allocates nothing for a peer that is refused: an allocation may have to
-// help the garbage collector, and while it did so under the lock, a flood of refused requests would pile up behind it.
+// help the garbage collector, and while it did so under the lock, all other requests would wait.
 func (p *Pool) enter(peer string) (h *holding, full fullError) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -195,8 +195,8 @@ func overflow() (out []hostile) {
 	weight("no data", "refused ", raw(0, 4, 4))
 	weight("unknown type", "refused ", &onnxpb.TensorProto{Dims: []int64{4, 4}, DataType: 99, RawData: make([]byte, 64)})
 	weight("no type", "refused ", &onnxpb.TensorProto{Dims: []int64{4, 4}, RawData: make([]byte, 64)})
-	weight("two kinds of data", "returns f32[2,4]=0,0,0,0,0,0,0,0", &onnxpb.TensorProto{Dims: []int64{4, 4}, DataType: int32(f32), RawData: make([]byte, 64),
-		FloatData: make([]float32, 16)})
+	weight("two kinds of data", "returns f32[2,4]=0,0,0,0,0,0,0,0", &onnxpb.TensorProto{Dims: []int64{4, 4}, DataType: int32(f32),
+		RawData: make([]byte, 64), FloatData: make([]float32, 16)})
 	weight("data of another type", "refused ", &onnxpb.TensorProto{Dims: []int64{4, 4}, DataType: int32(f32), Int64Data: make([]int64, 16)})
 	weight("rank 1000", "refused ", raw(4, repeated(1, 1000)...))
 	weight("int4 of odd length", "refused ", &onnxpb.TensorProto{Dims: []int64{3}, DataType: int32(tensor.I4), RawData: make([]byte, 1)})
