@@ -199,7 +199,8 @@ func boundedPage(head format.PageHeader, in *io.SectionReader, codec format.Comp
 		}
 	case head.Type == format.DictionaryPage && dictionary.Valid:
 		values, encoding, optional = int64(dictionary.V.NumValues), dictionary.V.Encoding, false
-		if encoding == format.PlainDictionary { //lint:ignore SA1019 files of data page version 1 have it
+		//lint:ignore SA1019 files of data page version 1 have it
+		if encoding == format.PlainDictionary {
 			encoding = format.Plain
 		} else if encoding != format.Plain {
 			return 0, fmt.Errorf("a dictionary is in the encoding %v, not PLAIN", encoding)
@@ -305,8 +306,9 @@ var unpackers = map[format.CompressionCodec]func(in io.Reader, most int) (io.Rea
 
 // counters fail by encoding if the library would decode data to more values than that, or to texts of more than mostPrefixed bytes.
 var counters = map[format.Encoding]func(in *bufio.Reader, kind parquet.Kind, values int64) error{
-	format.Plain:           plainTexts,
-	format.PlainDictionary: indices, //lint:ignore SA1019 files of data page version 1 have it
+	format.Plain: plainTexts,
+	//lint:ignore SA1019 files of data page version 1 have it
+	format.PlainDictionary: indices,
 	format.RLEDictionary:   indices,
 	format.RLE:             booleans,
 	format.DeltaBinaryPacked: func(in *bufio.Reader, _ parquet.Kind, values int64) error {
