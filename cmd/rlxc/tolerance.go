@@ -13,19 +13,24 @@ import (
 )
 
 // A tolerance is what a comparison lets pass: |got − want| ≤ abs + rel·|want| for every element, if elements are looked at,
-// and a cosine of at least that much. NaN equals NaN. Integers and Booleans have no rel, and no cosine if whole is set: 30001 is another
-// word than 30000.
+// and a cosine of at least that much. NaN equals NaN. Integers and Booleans have no rel, and no cosine if they have more bits than
+// codes: 30001 is another word than 30000.
 //
 // Inside a model abs counts in units of the value's typical magnitude, where that is above 1: sums of large terms that cancel
 // keep the noise of the terms.
 type tolerance struct {
 	elements bool // floats are compared by element
-	whole    bool // integers and Booleans are compared by element, even if floats are not
+	// codes is the number of bits of the widest integers that quantise a float which another order of summation moves: 0 if no
+	// integers do, anything if all may. Such integers may be a step apart, and are compared as floats are.
+	codes    int
 	abs, rel float64
 	cosine   float64
 	inside   bool   // of an intermediate value
 	why      string // what it follows from
 }
+
+// anyBits are the codes of a tolerance that compares all integers as it compares floats.
+const anyBits = 64
 
 // asGiven is why a tolerance holds that the user chose.
 const asGiven = "as given"
@@ -45,8 +50,11 @@ func (t tolerance) String() string {
 		}
 		text += fmt.Sprintf("cosine >= %v", t.cosine)
 	}
-	if t.whole && !t.elements {
+	if !t.elements && t.codes < anyBits {
 		text += ", equal integers"
+		if t.codes > 0 {
+			text += fmt.Sprintf(" of more than %d bits", t.codes)
+		}
 	}
 	return text + " (" + t.why + ")"
 }
@@ -57,12 +65,13 @@ func (t tolerance) String() string {
 type precision struct {
 	name   string
 	cosine float64
+	codes  int // how many bits quantised values have: 0 if floats are rounded but not quantised
 	used   func(n *ir.Node) bool
 }
 
 // precisions are in the order of their cosines: the first that a model uses decides.
 var precisions = []precision{
-	{"int8 activations", 0.98, func(n *ir.Node) bool {
+	{"int8 activations", 0.98, 8, func(n *ir.Node) bool {
 		switch n.Op.Kind() {
 		case ir.KindQuantize:
 			return n.Op.(ir.Quantize).To.Bits() <= 8
@@ -71,13 +80,16 @@ var precisions = []precision{
 		}
 		return false
 	}},
-	{"int4 weights with int8 activations", 0.9999, func(n *ir.Node) bool {
+	{"int4 weights with int8 activations", 0.9999, 0, func(n *ir.Node) bool {
 		op, ok := n.Op.(ir.MatMulNBits)
 		return ok && op.Int8
 	}},
-	{"bfloat16", 0.9999, func(n *ir.Node) bool { return computes(n, tensor.BF16) }},
-	{"int16 activations", 0.9999, func(n *ir.Node) bool { return n.Op.Kind() == ir.KindQuantize }},
-	{"float16", 0.99999, func(n *ir.Node) bool { return computes(n, tensor.F16) }},
+	{"bfloat16", 0.9999, 0, func(n *ir.Node) bool { return computes(n, tensor.BF16) }},
+	{"int16 activations", 0.9999, 16, func(n *ir.Node) bool {
+		op, ok := n.Op.(ir.Quantize)
+		return ok && op.To.Bits() > 8
+	}},
+	{"float16", 0.99999, 0, func(n *ir.Node) bool { return computes(n, tensor.F16) }},
 }
 
 func computes(n *ir.Node, d tensor.DType) bool {
@@ -99,6 +111,26 @@ func precisionOf(g *ir.Graph) precision {
 	return precision{}
 }
 
+// sums are the ops that add floats, each engine in an order of its own.
+var sums = []ir.Kind{
+	ir.KindReduce, ir.KindSoftmax, ir.KindCumSum, ir.KindMatMul, ir.KindChain, ir.KindConv, ir.KindLayerNorm, ir.KindAttention,
+	ir.KindEmbedding, ir.KindSumSequences, ir.KindQAttention, ir.KindQLayerNorm, ir.KindQEmbedding, ir.KindMatMulNBits,
+}
+
+// codesOf is how many bits a program's quantised values have, if it adds floats that they may be computed from: 0 otherwise.
+func codesOf(g *ir.Graph) int {
+	if !slices.ContainsFunc(g.Nodes, func(n *ir.Node) bool { return slices.Contains(sums, n.Op.Kind()) }) {
+		return 0
+	}
+	most := 0
+	for _, p := range precisions {
+		if p.codes > most && slices.ContainsFunc(g.Nodes, p.used) {
+			most = p.codes
+		}
+	}
+	return most
+}
+
 // lowerCosines are the smallest cosines that pass by default where the user asks for lower precision than the model's: of products,
 // or of weights as well.
 var lowerCosines = map[tensor.DType]float64{tensor.BF16: 0.9999, tensor.F16: 0.9999, tensor.I8: 0.995}
@@ -108,7 +140,10 @@ func (v *validation) tolerance(c *cobra.Command, src *source, e engine) (toleran
 	f := c.Flags()
 	elements := f.Changed("atol") || f.Changed("rtol")
 	compared := elements || !f.Changed("cosine")
-	tol := tolerance{elements: compared, whole: compared, abs: v.abs, rel: v.rel, cosine: v.cosine, why: asGiven}
+	tol := tolerance{elements: compared, abs: v.abs, rel: v.rel, cosine: v.cosine, why: asGiven}
+	if !compared {
+		tol.codes = anyBits
+	}
 	if elements || f.Changed("cosine") {
 		return tol, nil
 	}
@@ -124,6 +159,7 @@ func (v *validation) tolerance(c *cobra.Command, src *source, e engine) (toleran
 	}
 	if p := precisionOf(g); p.name != "" {
 		lower(p.cosine, p.name)
+		tol.codes = codesOf(g)
 	}
 	if least, ok := lowerCosines[v.Precision]; ok {
 		lower(least, "--precision "+v.Precision.String())

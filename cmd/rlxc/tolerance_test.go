@@ -32,11 +32,29 @@ func TestPrecisions(t *testing.T) {
 	}
 }
 
+// TestCodes: quantised values are compared as integers unless a sum of floats comes into them, whose order is each engine's.
+func TestCodes(t *testing.T) {
+	const quantised = `const %1: f32[] = [0.1] %2 = quantize(%0, %1) {to=u8}`
+	for text, want := range map[string]int{
+		`graph "" (%0: f32[n,2]) { ` + quantised + ` return %2 }`:                                                          0,
+		`graph "" (%0: f32[n,2]) { ` + quantised + ` %3 = dequantize(%2, %1) {to=f32} %4 = matmul(%3, %0) return %4 }`:     8,
+		`graph "" (%0: f32[2,2]) { const %1: f32[] = [0.1] %2 = matmul(%0, %0) %3 = quantize(%2, %1) {to=i16} return %3 }`: 16,
+		`graph "" (%0: f32[n,2]) { %1 = cast(%0) {to=f16} %2 = softmax(%1) {axis=1} return %2 }`:                           0,
+	} {
+		g, err := ir.Parse(text)
+		require.NoError(t, err, text)
+		require.Equal(t, want, codesOf(g), text)
+	}
+}
+
 func TestToleranceSays(t *testing.T) {
 	require.Equal(t, "|d| <= 1e-05 + 0.0001*|ref| (float32)",
 		tolerance{elements: true, abs: 1e-5, rel: 1e-4, cosine: -1, why: "float32"}.String())
 	require.Equal(t, "|d| <= 1 + 0*|ref|, cosine >= 0.9 (as given)",
 		tolerance{elements: true, abs: 1, cosine: 0.9, why: "as given"}.String())
 	require.Equal(t, "cosine >= 0.98, equal integers (int8 activations)",
-		tolerance{whole: true, cosine: 0.98, why: "int8 activations"}.String())
+		tolerance{cosine: 0.98, why: "int8 activations"}.String())
+	require.Equal(t, "cosine >= 0.98, equal integers of more than 8 bits (int8 activations)",
+		tolerance{codes: 8, cosine: 0.98, why: "int8 activations"}.String())
+	require.Equal(t, "cosine >= 0.98 (as given)", tolerance{codes: anyBits, cosine: 0.98, why: "as given"}.String())
 }

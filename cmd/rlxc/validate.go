@@ -126,8 +126,8 @@ func (v *validation) run(c *cobra.Command, args []string) error {
 	}
 	report.Tolerance = tol.String()
 	within := tol
-	within.inside, within.whole = true, false // quantised values inside a model may be a step apart
-	var wants []rlxc.Tensors                  // by case
+	within.inside, within.codes = true, anyBits // integers inside a model may count steps
+	var wants []rlxc.Tensors                    // by case
 	bar := progress(c, len(cases), "comparing")
 	for _, k := range cases {
 		got, err := e.Run(c.Context(), k.inputs)
