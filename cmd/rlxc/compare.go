@@ -69,7 +69,7 @@ func compare(name string, got, want *tensor.Tensor, tol tolerance) difference {
 		}
 	default:
 		if d := want.DType(); !d.IsFloat() && !d.IsComplex() {
-			if tol.rel = 0; d.Bits() > tol.codes {
+			if tol.rel = 0; d.Bits() > tol.bits {
 				tol.elements, tol.cosine = true, -1
 			}
 		}

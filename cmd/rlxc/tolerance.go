@@ -14,22 +14,22 @@ import (
 
 // A tolerance is what a comparison lets pass: |got − want| ≤ abs + rel·|want| for every element, if elements are looked at,
 // and a cosine of at least that much. NaN equals NaN. Integers and Booleans have no rel, and no cosine if they have more bits than
-// codes: 30001 is another word than 30000.
+// bits: 30001 is another word than 30000.
 //
 // Inside a model abs counts in units of the value's typical magnitude, where that is above 1: sums of large terms that cancel
 // keep the noise of the terms.
 type tolerance struct {
 	elements bool // floats are compared by element
-	// codes is the number of bits of the widest integers that quantise a float which another order of summation moves: 0 if no
+	// bits is the number of bits of the widest integers that quantise a float which another order of summation moves: 0 if no
 	// integers do, anything if all may. Such integers may be a step apart, and are compared as floats are.
-	codes    int
+	bits    int
 	abs, rel float64
 	cosine   float64
 	inside   bool   // of an intermediate value
 	why      string // what it follows from
 }
 
-// anyBits are the codes of a tolerance that compares all integers as it compares floats.
+// anyBits are the bits of a tolerance that compares all integers as it compares floats.
 const anyBits = 64
 
 // asGiven is why a tolerance holds that the user chose.
@@ -50,10 +50,10 @@ func (t tolerance) String() string {
 		}
 		text += fmt.Sprintf("cosine >= %v", t.cosine)
 	}
-	if !t.elements && t.codes < anyBits {
+	if !t.elements && t.bits < anyBits {
 		text += ", equal integers"
-		if t.codes > 0 {
-			text += fmt.Sprintf(" of more than %d bits", t.codes)
+		if t.bits > 0 {
+			text += fmt.Sprintf(" of more than %d bits", t.bits)
 		}
 	}
 	return text + " (" + t.why + ")"
@@ -65,7 +65,7 @@ func (t tolerance) String() string {
 type precision struct {
 	name   string
 	cosine float64
-	codes  int // how many bits quantised values have: 0 if floats are rounded but not quantised
+	bits  int // how many bits quantised values have: 0 if floats are rounded but not quantised
 	used   func(n *ir.Node) bool
 }
 
@@ -111,21 +111,21 @@ func precisionOf(g *ir.Graph) precision {
 	return precision{}
 }
 
-// sums are the ops that add floats, each engine in an order of its own.
+// sums are the ops that add floats, and each engine adds in another order.
 var sums = []ir.Kind{
 	ir.KindReduce, ir.KindSoftmax, ir.KindCumSum, ir.KindMatMul, ir.KindChain, ir.KindConv, ir.KindLayerNorm, ir.KindAttention,
 	ir.KindEmbedding, ir.KindSumSequences, ir.KindQAttention, ir.KindQLayerNorm, ir.KindQEmbedding, ir.KindMatMulNBits,
 }
 
-// codesOf is how many bits a program's quantised values have, if it adds floats that they may be computed from: 0 otherwise.
-func codesOf(g *ir.Graph) int {
+// quantizedBits is how many bits a program's quantised values have, if it adds floats that they may be computed from: 0 otherwise.
+func quantizedBits(g *ir.Graph) int {
 	if !slices.ContainsFunc(g.Nodes, func(n *ir.Node) bool { return slices.Contains(sums, n.Op.Kind()) }) {
 		return 0
 	}
 	most := 0
 	for _, p := range precisions {
-		if p.codes > most && slices.ContainsFunc(g.Nodes, p.used) {
-			most = p.codes
+		if p.bits > most && slices.ContainsFunc(g.Nodes, p.used) {
+			most = p.bits
 		}
 	}
 	return most
@@ -142,7 +142,7 @@ func (v *validation) tolerance(c *cobra.Command, src *source, e engine) (toleran
 	compared := elements || !f.Changed("cosine")
 	tol := tolerance{elements: compared, abs: v.abs, rel: v.rel, cosine: v.cosine, why: asGiven}
 	if !compared {
-		tol.codes = anyBits
+		tol.bits = anyBits
 	}
 	if elements || f.Changed("cosine") {
 		return tol, nil
@@ -159,7 +159,7 @@ func (v *validation) tolerance(c *cobra.Command, src *source, e engine) (toleran
 	}
 	if p := precisionOf(g); p.name != "" {
 		lower(p.cosine, p.name)
-		tol.codes = codesOf(g)
+		tol.bits = quantizedBits(g)
 	}
 	if least, ok := lowerCosines[v.Precision]; ok {
 		lower(least, "--precision "+v.Precision.String())

@@ -32,8 +32,8 @@ func TestPrecisions(t *testing.T) {
 	}
 }
 
-// TestCodes: quantised values are compared as integers unless a sum of floats comes into them, whose order is each engine's.
-func TestCodes(t *testing.T) {
+// TestQuantizedBits: quantised values are compared as integers unless a sum of floats comes into them, whose order is each engine's.
+func TestQuantizedBits(t *testing.T) {
 	const quantised = `const %1: f32[] = [0.1] %2 = quantize(%0, %1) {to=u8}`
 	for text, want := range map[string]int{
 		`graph "" (%0: f32[n,2]) { ` + quantised + ` return %2 }`:                                                          0,
@@ -43,7 +43,7 @@ func TestCodes(t *testing.T) {
 	} {
 		g, err := ir.Parse(text)
 		require.NoError(t, err, text)
-		require.Equal(t, want, codesOf(g), text)
+		require.Equal(t, want, quantizedBits(g), text)
 	}
 }
 
@@ -55,6 +55,6 @@ func TestToleranceSays(t *testing.T) {
 	require.Equal(t, "cosine >= 0.98, equal integers (int8 activations)",
 		tolerance{cosine: 0.98, why: "int8 activations"}.String())
 	require.Equal(t, "cosine >= 0.98, equal integers of more than 8 bits (int8 activations)",
-		tolerance{codes: 8, cosine: 0.98, why: "int8 activations"}.String())
-	require.Equal(t, "cosine >= 0.98 (as given)", tolerance{codes: anyBits, cosine: 0.98, why: "as given"}.String())
+		tolerance{bits: 8, cosine: 0.98, why: "int8 activations"}.String())
+	require.Equal(t, "cosine >= 0.98 (as given)", tolerance{bits: anyBits, cosine: 0.98, why: "as given"}.String())
 }

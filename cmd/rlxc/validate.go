@@ -126,7 +126,7 @@ func (v *validation) run(c *cobra.Command, args []string) error {
 	}
 	report.Tolerance = tol.String()
 	within := tol
-	within.inside, within.codes = true, anyBits // integers inside a model may count steps
+	within.inside, within.bits = true, anyBits // integers inside a model may count steps
 	var wants []rlxc.Tensors                    // by case
 	bar := progress(c, len(cases), "comparing")
 	for _, k := range cases {
