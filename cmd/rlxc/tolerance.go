@@ -13,8 +13,8 @@ import (
 )
 
 // A tolerance is what a comparison lets pass: |got − want| ≤ abs + rel·|want| for every element, if elements are looked at,
-// and a cosine of at least that much. NaN equals NaN. Integers and Booleans have no rel, and no cosine if they have more bits than
-// bits: 30001 is another word than 30000.
+// and a cosine of at least that much. NaN equals NaN. Integers and Booleans have no rel, and no cosine if they have more than
+// t.bits bits: 30001 is another word than 30000.
 //
 // Inside a model abs counts in units of the value's typical magnitude, where that is above 1: sums of large terms that cancel
 // keep the noise of the terms.
