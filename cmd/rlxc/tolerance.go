@@ -22,7 +22,7 @@ type tolerance struct {
 	elements bool // floats are compared by element
 	// bits is the number of bits of the widest integers that quantise a float which another order of summation moves: 0 if no
 	// integers do, anything if all may. Such integers may be a step apart, and are compared as floats are.
-	bits    int
+	bits     int
 	abs, rel float64
 	cosine   float64
 	inside   bool   // of an intermediate value
@@ -65,7 +65,7 @@ func (t tolerance) String() string {
 type precision struct {
 	name   string
 	cosine float64
-	bits  int // how many bits quantised values have: 0 if floats are rounded but not quantised
+	bits   int // how many bits quantised values have: 0 if floats are rounded but not quantised
 	used   func(n *ir.Node) bool
 }
 
