@@ -24,6 +24,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/rlxc/rlxc/internal/engine"
+	"github.com/rlxc/rlxc/internal/files"
 	"github.com/rlxc/rlxc/internal/frontend"
 	"github.com/rlxc/rlxc/internal/inside"
 	"github.com/rlxc/rlxc/internal/source"
@@ -113,16 +114,18 @@ func collect(opts []Option) (*opening, error) {
 //
 // It fails with ErrInvalidModel, ErrUnsupportedOp, or an error of the file system.
 func Open(path string, opts ...Option) (*Model, error) {
-	return open(opts, func(ops []*ir.OpDef) (engine.Source, error) { return frontend.Open(path, ops) })
+	return open(opts, func(ops []*ir.OpDef) (engine.Source, error) { return frontend.Open(files.System{}, path, ops) })
 }
 
-// OpenFS opens an ONNX model in a file system. It fails as Open does.
+// OpenFS opens a model file of a file system. Weights in an embed.FS or in a file of the operating system (os.DirFS) stay where they are,
+// and all processes that use the program or the file share them; files of other systems are read into memory. OpenFS fails as Open does.
 func OpenFS(fsys fs.FS, name string, opts ...Option) (*Model, error) {
-	return open(opts, func(ops []*ir.OpDef) (engine.Source, error) { return frontend.OpenFS(fsys, name, ops) })
+	return open(opts, func(ops []*ir.OpDef) (engine.Source, error) { return frontend.Open(files.System{FS: fsys}, name, ops) })
 }
 
-// Read reads an ONNX model of size bytes. Errors refer to it by name. The whole model stays on the heap, in addition to its packed
-// weights, until everything made from it is closed. Open needs half the memory. Read fails as Open does.
+// Read reads a model file of size bytes: an ONNX model without external data, or a compiled file. Errors refer to it by name. The whole
+// file stays on the heap until everything made from it is closed, for an ONNX model in addition to its packed weights. Open needs half the
+// memory. Read fails as Open does.
 func Read(r io.ReaderAt, size int64, name string, opts ...Option) (*Model, error) {
 	return open(opts, func(ops []*ir.OpDef) (engine.Source, error) { return frontend.Read(r, size, name, ops) })
 }

@@ -31,7 +31,7 @@ func ReadSet(folder fs.FS, set, kind string, declared []*onnxpb.ValueInfoProto) 
 	out := map[string]*tensor.Tensor{}
 	for i, info := range declared {
 		file := path.Join(set, fmt.Sprintf("%s_%d.pb", kind, i))
-		data, err := files.ReadFileFS(folder, file, maxRecorded)
+		data, err := files.System{FS: folder}.ReadFile(file, maxRecorded)
 		if err != nil {
 			return nil, fmt.Errorf("recorded %s %q: %w", kind, info.Name, err)
 		}

@@ -185,56 +185,24 @@ func hubBlob(path string) (dir, name string, ok bool) {
 
 // fsFolder opens files beside a file of an fs.FS, which may be an os.DirFS and follow links anywhere: no link is followed.
 type fsFolder struct {
-	fsys  fs.FS
+	files.System
 	model string
 }
 
-func (f *fsFolder) open(location string) (_ *files.Mapping, err error) {
-	defer foreign(&err)
+func (f *fsFolder) open(location string) (*files.Mapping, error) {
 	name := path.Dir(f.model)
-	for _, part := range strings.Split(path.Clean(location), "/") {
+	parts := strings.Split(path.Clean(location), "/")
+	for i, part := range parts {
 		name = path.Join(name, part)
-		info, err := fs.Lstat(f.fsys, name)
+		info, err := f.Lstat(name)
 		if err != nil {
 			return nil, err
 		}
-		if info.Mode()&fs.ModeSymlink != 0 {
+		if info.Mode()&fs.ModeSymlink != 0 || i == len(parts)-1 && !info.Mode().IsRegular() {
 			return nil, errNotRegular
 		}
 	}
-	return mapFS(f.fsys, name)
-}
-
-// mapFS maps a file that is one of the operating system's and reads any other.
-func mapFS(fsys fs.FS, name string) (_ *files.Mapping, err error) {
-	defer foreign(&err)
-	info, err := fs.Stat(fsys, name)
-	if err != nil {
-		return nil, err
-	}
-	if !info.Mode().IsRegular() {
-		return nil, &fs.PathError{Op: "open", Path: name, Err: errNotRegular}
-	}
-	f, err := fsys.Open(name)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	if file, ok := f.(*os.File); ok {
-		return files.Map(file)
-	}
-	data, err := fs.ReadFile(fsys, name)
-	if err != nil {
-		return nil, err
-	}
-	return files.InMemory(data), nil
-}
-
-// foreign makes an error of a panic of a caller's file system.
-func foreign(err *error) {
-	if r := recover(); r != nil {
-		*err = fmt.Errorf("the file system panics: %v", r)
-	}
+	return f.Map(name)
 }
 
 // noFolder is beside a model that did not come from a file.

@@ -12,7 +12,6 @@ import (
 	"io"
 	"io/fs"
 	"math"
-	"os"
 	"path/filepath"
 	"slices"
 	"sync/atomic"
@@ -37,41 +36,50 @@ type Model struct {
 // Open reads the model in a file. External data is looked for in the file's folder and nowhere else: beneath it, links out
 // of it not followed, regular files only. It fails with ErrInvalid, or with an error of the file system.
 func Open(path string) (*Model, error) {
-	// Before anything is opened: opening a pipe would wait for a writer.
-	info, err := os.Stat(path)
-	switch {
-	case err != nil:
-		return nil, err
-	case info.IsDir():
-		return nil, fmt.Errorf("%s is a folder; name the .onnx file in it", path)
-	case !info.Mode().IsRegular():
-		return nil, fmt.Errorf("%s is not a regular file", path)
-	}
-	f, err := os.Open(path)
+	m, err := files.System{}.Map(path)
 	if err != nil {
 		return nil, err
 	}
-	defer f.Close()
-	m, err := files.Map(f)
-	if err != nil {
-		return nil, err
+	return FromMapping(m, files.System{}, path)
+}
+
+// FromMapping reads the model in a mapping of the file at a path of system, with external data beside it. The model closes the mapping,
+// also if FromMapping fails. It fails as Open does.
+func FromMapping(m *files.Mapping, system files.System, path string) (*Model, error) {
+	if system.FS == nil {
+		return load(path, m, &folder{path: filepath.Dir(path)})
 	}
-	return load(path, m, &folder{path: filepath.Dir(path)})
+	return load(path, m, &fsFolder{system, path})
 }
 
 // OpenFS reads the model in a file of a file system, external data beside it. Files of the operating system (os.DirFS,
 // os.Root.FS) are mapped, others read into memory. It fails as Open does.
 func OpenFS(fsys fs.FS, name string) (*Model, error) {
-	m, err := mapFS(fsys, name)
+	system := files.System{FS: fsys}
+	m, err := system.Map(name)
 	if err != nil {
 		return nil, err
 	}
-	return load(name, m, &fsFolder{fsys, name})
+	return FromMapping(m, system, name)
 }
 
 // Read reads a model of the given size in bytes into memory. It cannot have external data; name stands for it in messages.
 // It fails with ErrInvalid, or with the error of r.
 func Read(r io.ReaderAt, size int64, name string) (*Model, error) {
+	data, err := ReadAll(r, size, name)
+	if err != nil {
+		return nil, err
+	}
+	return FromBytes(data, name)
+}
+
+// FromBytes decodes a model, and keeps the bytes. It cannot have external data. It fails with ErrInvalid.
+func FromBytes(data []byte, name string) (*Model, error) {
+	return load(name, files.InMemory(data), noFolder{})
+}
+
+// ReadAll reads size bytes of what name stands for in messages. It fails with the error of r.
+func ReadAll(r io.ReaderAt, size int64, name string) ([]byte, error) {
 	if size < 0 || size > math.MaxInt {
 		return nil, fmt.Errorf("%s: invalid size of %d bytes", name, size)
 	}
@@ -79,7 +87,7 @@ func Read(r io.ReaderAt, size int64, name string) (*Model, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
-	return load(name, files.InMemory(data), noFolder{})
+	return data, nil
 }
 
 // readAll reads size bytes. It looks first whether there are as many before it takes memory for them.

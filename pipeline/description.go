@@ -5,12 +5,16 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/rlxc/rlxc"
+	"github.com/rlxc/rlxc/internal/artifact"
+	"github.com/rlxc/rlxc/internal/files"
+	"github.com/rlxc/rlxc/tokenizer"
 )
 
 // A Task is what a model was trained for.
@@ -39,6 +43,10 @@ type Description struct {
 	Task      Task      `json:"task"`
 	MaxLength int       `json:"max_length"` // tokens of a sequence, special ones among them; 0 if nothing says
 	Found     []Finding `json:"found"`
+
+	models files.System // where Model is
+	system files.System // where Dir is: models, or the files within a compiled file
+	chosen bool         // Tokenizer is a path of models that the options name, and not of system
 
 	config  config
 	sbert   sbertConfig
@@ -116,10 +124,10 @@ type promptConfig struct {
 // maxConfig bounds the JSON files that are read whole.
 const maxConfig = 16 << 20
 
-// readJSON reads a file of the folder; found is false if there is none.
-func readJSON(dir, name string, to any) (found bool, err error) {
+// readJSON reads a file of a folder; found is false if there is none.
+func readJSON(system files.System, dir, name string, to any) (found bool, err error) {
 	file := filepath.Join(dir, filepath.FromSlash(name))
-	info, err := os.Stat(file)
+	info, err := system.Stat(file)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return false, nil
@@ -128,7 +136,7 @@ func readJSON(dir, name string, to any) (found bool, err error) {
 	case !info.Mode().IsRegular() || info.Size() > maxConfig:
 		return false, fmt.Errorf("%s: want a regular file of at most %d MiB", file, maxConfig>>20)
 	}
-	data, err := os.ReadFile(file)
+	data, err := system.ReadFile(file, maxConfig)
 	if err != nil {
 		return false, err
 	}
@@ -141,7 +149,8 @@ func readJSON(dir, name string, to any) (found bool, err error) {
 // Describe reads the files of a model, given its folder or a model file in it. It loads no weights. Options override what it finds. It
 // fails with an error of the file system, or with an error that names the invalid file.
 func Describe(path string, o Options) (*Description, error) {
-	d := &Description{}
+	d := &Description{models: files.System{FS: o.FS}}
+	d.system = d.models
 	if err := d.locate(path, o.Variant); err != nil {
 		return nil, err
 	}
@@ -151,38 +160,126 @@ func Describe(path string, o Options) (*Description, error) {
 	return d, nil
 }
 
+// filesIn returns the files that a compiled file holds beside its program, and nil for any other file.
+func filesIn(system files.System, path string) (fs.FS, error) {
+	if filepath.Ext(path) != compiledExt {
+		return nil, nil
+	}
+	m, err := system.Map(path)
+	if err != nil {
+		return nil, err
+	}
+	defer m.Close()
+	held, err := artifact.Files(m.Bytes())
+	if err != nil {
+		return nil, kindError{fmt.Errorf("%s: %w", path, err), rlxc.ErrInvalidModel}
+	}
+	return held, nil
+}
+
+// tokenizerSystem returns where Tokenizer is a path.
+func (d *Description) tokenizerSystem() files.System {
+	if d.chosen {
+		return d.models
+	}
+	return d.system
+}
+
+// OpenTokenizer opens the tokenizer that the description found. It fails as tokenizer.Open does.
+func (d *Description) OpenTokenizer(options ...tokenizer.Option) (*tokenizer.Tokenizer, error) {
+	return tokenizer.OpenFS(d.tokenizerSystem(), d.Tokenizer, options...)
+}
+
+// OpenModel opens the model file, without compiling it. It fails as rlxc.Open does.
+func (d *Description) OpenModel() (*rlxc.Model, error) {
+	if d.models.FS == nil {
+		return rlxc.Open(d.Model)
+	}
+	return rlxc.OpenFS(d.models.FS, d.Model)
+}
+
+// Files returns the files that say how the model is used, by their paths relative to Dir: configuration, tokenizer, and the weights of
+// small modules. A compiled file that rlxc.Program.SaveWith writes with these files is opened as the folder is. It fails with an error of
+// the file system.
+func (d *Description) Files() (map[string][]byte, error) {
+	all := map[string][]byte{}
+	for folder := range d.folders() {
+		list, err := d.system.ReadDir(filepath.Join(d.Dir, folder))
+		if err != nil {
+			return nil, err
+		}
+		for _, e := range list {
+			name := path.Join(folder, e.Name())
+			if file := filepath.Join(d.Dir, filepath.FromSlash(name)); isSetting(name) && d.system.IsFile(file) {
+				if all[name], err = d.system.ReadFile(file, maxSetting); err != nil {
+					return nil, err
+				}
+			}
+		}
+	}
+	return all, nil
+}
+
+// maxSetting bounds a file that Files reads: the largest tokenizers have some 40 MB.
+const maxSetting = 256 << 20
+
+// folders are the folders that have files of the model: its own, and those of modules.
+func (d *Description) folders() map[string]bool {
+	folders := map[string]bool{"": true}
+	for _, m := range d.modules {
+		if info, err := d.system.Stat(filepath.Join(d.Dir, m.path)); m.where != optionFile && err == nil && info.IsDir() {
+			folders[m.path] = true
+		}
+	}
+	return folders
+}
+
+const compiledExt = ".rlxc"
+
 const onnxFolder = "onnx"
 
 // locate finds the folder of the configuration and the model file.
 func (d *Description) locate(where, variant string) error {
-	info, err := os.Stat(where)
+	info, err := d.models.Stat(where)
 	if err != nil {
 		return err
 	}
-	if folder := staticFolder(where); folder != "" && !info.IsDir() {
+	if folder := staticFolder(d.models, where); folder != "" && !info.IsDir() {
 		where = folder
 	} else if !info.IsDir() {
 		if variant != "" {
 			return fmt.Errorf("%s is a file: to choose a variant, name its folder", where)
 		}
 		d.Model, d.Dir = where, filepath.Dir(where)
-		if abs, err := filepath.Abs(d.Dir); err == nil && filepath.Base(abs) == onnxFolder && !isFile(filepath.Join(d.Dir, "config.json")) {
-			d.Dir = filepath.Dir(abs)
-		}
 		d.note("model", "the path", "%s", where)
+		if held, err := filesIn(d.models, where); err != nil {
+			return err
+		} else if held != nil {
+			d.system, d.Dir = files.System{FS: held, Root: where}, where
+			return nil
+		}
+		folder := d.Dir
+		if d.models.FS == nil { // the folder of "model.onnx" has a name
+			if abs, err := filepath.Abs(folder); err == nil {
+				folder = abs
+			}
+		}
+		if filepath.Base(folder) == onnxFolder && !d.system.IsFile(filepath.Join(d.Dir, "config.json")) {
+			d.Dir = filepath.Dir(folder)
+		}
 		return nil
 	}
 	d.Dir = where
-	if table, found, err := findStatic(where); err != nil {
+	if table, found, err := findStatic(d.models, where); err != nil {
 		return err
 	} else if found && variant == "" {
 		d.Model = filepath.Join(where, filepath.FromSlash(table))
 		d.note("model", table, "static embeddings")
-		d.static, err = newStatic(d.Model)
+		d.static, err = newStatic(d.models, d.Model)
 		return err
 	}
 	for _, folder := range []string{onnxFolder, ""} {
-		list, err := os.ReadDir(filepath.Join(where, folder))
+		list, err := d.models.ReadDir(filepath.Join(where, folder))
 		if err != nil && !(folder != "" && errors.Is(err, fs.ErrNotExist)) {
 			return err
 		}
@@ -216,13 +313,8 @@ func ModelFile(folder, variant string) (string, error) {
 	return d.Model, err
 }
 
-func isFile(path string) bool {
-	info, err := os.Stat(path)
-	return err == nil && info.Mode().IsRegular()
-}
-
 func isModel(name string) bool {
-	return strings.HasSuffix(name, ".onnx") || strings.HasSuffix(name, ".rlxc")
+	return strings.HasSuffix(name, ".onnx") || strings.HasSuffix(name, compiledExt)
 }
 
 // choose picks a model file: model.onnx, in the folder onnx first, or that of a variant ("quantized" is model_quantized.onnx).
@@ -263,12 +355,10 @@ func Files(variant string) func(paths []string) []string {
 		}
 		model, err := choose(models, variant)
 		for _, p := range paths {
-			dir, base := path.Dir(p), path.Base(p)
-			switch ext := path.Ext(base); {
+			switch {
 			case err == nil && (p == model || strings.HasPrefix(p, model+"_") || strings.HasPrefix(p, model+".")):
-			case ext == ".json" && !strings.HasPrefix(base, "trainer") && dir != "openvino":
-			case base == "vocab.txt", base == "merges.txt", ext == ".model" && dir == ".":
-			case base == staticFile && (moduleFolder(dir) || dir == "." && mayBeStatic(paths)):
+			case isSetting(p):
+			case p == staticFile && mayBeStatic(paths):
 			default:
 				continue
 			}
@@ -281,6 +371,18 @@ func Files(variant string) func(paths []string) []string {
 	}
 }
 
+// isSetting reports whether a file of a repository says how the model is used: configuration, tokenizer, or weights of a module.
+func isSetting(file string) bool {
+	dir, base := path.Dir(file), path.Base(file)
+	switch ext := path.Ext(base); {
+	case ext == ".json":
+		return !strings.HasPrefix(base, "trainer") && dir != "openvino"
+	case ext == ".model":
+		return dir == "."
+	}
+	return base == "vocab.txt" || base == "merges.txt" || base == staticFile && moduleFolder(dir)
+}
+
 // moduleFolder reports whether a folder holds a module of sentence-transformers, such as 2_Dense.
 func moduleFolder(dir string) bool {
 	number, _, ok := strings.Cut(dir, "_")
@@ -290,7 +392,7 @@ func moduleFolder(dir string) bool {
 
 // read reads the configuration.
 func (d *Description) read(o Options) error {
-	found, err := readJSON(d.Dir, "config.json", &d.config)
+	found, err := readJSON(d.system, d.Dir, "config.json", &d.config)
 	if err != nil {
 		return err
 	}
@@ -303,7 +405,7 @@ func (d *Description) read(o Options) error {
 			d.note("architecture", "config.json", "%s", strings.Join(c.Architectures, ", "))
 		}
 	}
-	if found, err = readJSON(d.Dir, "config_sentence_transformers.json", &d.prompts); err != nil {
+	if found, err = readJSON(d.system, d.Dir, "config_sentence_transformers.json", &d.prompts); err != nil {
 		return err
 	}
 	if found {
@@ -330,14 +432,14 @@ func (d *Description) read(o Options) error {
 	if c.ProblemType != "" {
 		d.note("problem", "config.json", "%s", c.ProblemType)
 	}
-	d.Tokenizer = o.Tokenizer
-	if d.Tokenizer == "" {
+	d.Tokenizer, d.chosen = o.Tokenizer, o.Tokenizer != ""
+	if !d.chosen {
 		d.Tokenizer = d.Dir
 		if d.static != nil {
 			d.Tokenizer = filepath.Dir(d.Model)
 		}
 		for _, name := range []string{"tokenizer.json", "vocab.txt", "tokenizer.model", "sentencepiece.bpe.model", "spiece.model"} {
-			if file := filepath.Join(d.Tokenizer, name); isFile(file) {
+			if file := filepath.Join(d.Tokenizer, name); d.system.IsFile(file) {
 				d.Tokenizer = file
 				d.note("tokenizer", name, "%s", name)
 				break
@@ -460,11 +562,12 @@ func (c *config) firstPosition() int {
 // findLength finds how long sequences may be. What the tokenizer's own file says is known when that is opened.
 func (d *Description) findLength(o Options) error {
 	var limits tokenizerLimits
+	system := d.tokenizerSystem()
 	dir := d.Tokenizer
-	if isFile(dir) {
+	if system.IsFile(dir) {
 		dir = filepath.Dir(dir)
 	}
-	if _, err := readJSON(dir, "tokenizer_config.json", &limits); err != nil {
+	if _, err := readJSON(system, dir, "tokenizer_config.json", &limits); err != nil {
 		return err
 	}
 	positions := d.config.MaxPositions

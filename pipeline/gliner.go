@@ -45,7 +45,7 @@ const tokenLevel = "token_level"
 func (d *Description) readGLiNER() error {
 	c := &glinerConfig{SpanMode: "markerV0", MaxWidth: 12, MaxWords: 384, EntToken: "<<ENT>>", SepToken: "<<SEP>>", Splitter: "whitespace",
 		Pooling: "first"} // what gliner assumes
-	found, err := readJSON(d.Dir, glinerFile, c)
+	found, err := readJSON(d.system, d.Dir, glinerFile, c)
 	if err != nil || !found {
 		return err
 	}

@@ -89,7 +89,7 @@ type moduleEntry struct {
 // readModules reads modules.json; a folder without it has no modules.
 func (d *Description) readModules(o Options) error {
 	var list []moduleEntry
-	found, err := readJSON(d.Dir, "modules.json", &list)
+	found, err := readJSON(d.system, d.Dir, "modules.json", &list)
 	if err != nil {
 		return err
 	}
@@ -99,11 +99,11 @@ func (d *Description) readModules(o Options) error {
 			list = append(list, moduleEntry{1, "", "Normalize"})
 		}
 	} else if !found { // what is beside a model that was exported without it
-		sub, err := readJSON(d.Dir, "sentence_bert_config.json", &d.sbert)
+		sub, err := readJSON(d.system, d.Dir, "sentence_bert_config.json", &d.sbert)
 		if err != nil {
 			return err
 		}
-		if isFile(filepath.Join(d.Dir, "1_Pooling", "config.json")) {
+		if d.system.IsFile(filepath.Join(d.Dir, "1_Pooling", "config.json")) {
 			list = append(list, moduleEntry{0, "1_Pooling", "Pooling"})
 		} else if sub {
 			d.note("modules", "sentence_bert_config.json", "no modules.json: only the length is known")
@@ -172,7 +172,7 @@ var moduleReaders = map[string]func(d *Description, m *module) error{
 }
 
 func readTransformer(d *Description, m *module) error {
-	_, err := readJSON(d.Dir, path.Join(m.path, "sentence_bert_config.json"), &d.sbert)
+	_, err := readJSON(d.system, d.Dir, path.Join(m.path, "sentence_bert_config.json"), &d.sbert)
 	if err != nil {
 		return err
 	}
@@ -185,7 +185,7 @@ func readTransformer(d *Description, m *module) error {
 
 func readPooling(d *Description, m *module) error {
 	var raw map[string]json.RawMessage
-	found, err := readJSON(d.Dir, m.where, &raw)
+	found, err := readJSON(d.system, d.Dir, m.where, &raw)
 	if err != nil {
 		return err
 	}
@@ -285,7 +285,7 @@ func readDense(d *Description, m *module) error {
 		Residual   bool    `json:"use_residual"`
 	}{Bias: true}
 	file := filepath.Join(d.Dir, m.where)
-	found, err := readJSON(d.Dir, m.where, &c)
+	found, err := readJSON(d.system, d.Dir, m.where, &c)
 	if err != nil {
 		return err
 	}
@@ -303,7 +303,7 @@ func readDense(d *Description, m *module) error {
 	if c.Input != "" {
 		m.onTokens = c.Input == "token_embeddings"
 	}
-	weights, err := openSafetensors(filepath.Join(d.Dir, m.path, "model.safetensors"))
+	weights, err := openSafetensors(d.system, filepath.Join(d.Dir, m.path, "model.safetensors"))
 	if err != nil {
 		return err
 	}
@@ -345,12 +345,12 @@ func readLayerNorm(d *Description, m *module) error {
 	var c struct {
 		Dimension int `json:"dimension"`
 	}
-	if found, err := readJSON(d.Dir, m.where, &c); err != nil {
+	if found, err := readJSON(d.system, d.Dir, m.where, &c); err != nil {
 		return err
 	} else if !found || c.Dimension < 1 {
 		return fmt.Errorf("%s: the dimension of a LayerNorm module is missing", filepath.Join(d.Dir, m.where))
 	}
-	weights, err := openSafetensors(filepath.Join(d.Dir, m.path, "model.safetensors"))
+	weights, err := openSafetensors(d.system, filepath.Join(d.Dir, m.path, "model.safetensors"))
 	if err != nil {
 		return err
 	}
@@ -378,7 +378,7 @@ func readNormalize(d *Description, m *module) error {
 	var c struct {
 		Input string `json:"module_input_name"`
 	}
-	if _, err := readJSON(d.Dir, m.where, &c); err != nil {
+	if _, err := readJSON(d.system, d.Dir, m.where, &c); err != nil {
 		return err
 	}
 	if c.Input != "" {
@@ -393,7 +393,7 @@ func readSplade(d *Description, m *module) error {
 		Strategy   string `json:"pooling_strategy"`
 		Activation string `json:"activation_function"`
 	}{"max", "relu"}
-	if _, err := readJSON(d.Dir, m.where, &c); err != nil {
+	if _, err := readJSON(d.system, d.Dir, m.where, &c); err != nil {
 		return err
 	}
 	if !slices.Contains([]string{"max", "sum"}, c.Strategy) || !slices.Contains([]string{"relu", "log1p_relu"}, c.Activation) {
@@ -411,7 +411,7 @@ func readMask(d *Description, m *module) error {
 		Tasks []string `json:"skiplist_tasks"`
 		Keep  []int64  `json:"keep_only_token_ids"`
 	}{Tasks: []string{"document"}}
-	if _, err := readJSON(d.Dir, m.where, &c); err != nil {
+	if _, err := readJSON(d.system, d.Dir, m.where, &c); err != nil {
 		return err
 	}
 	m.skip, m.skipTasks, m.keep = c.Words, c.Tasks, c.Keep

@@ -206,7 +206,7 @@ func (m *Model) lacks(what string) error {
 
 // pickled is an error if a head that the model has no output for is beside it as a file of PyTorch's.
 func (m *Model) pickled(file, output string) error {
-	if path := filepath.Join(m.Dir, file); m.Dir != "" && isFile(path) {
+	if path := filepath.Join(m.Dir, file); m.Dir != "" && m.system.IsFile(path) {
 		return kindError{fmt.Errorf("pipeline: %s stores this head as a pickle, which is a program and is never run, and %s lacks its "+
 			"output: "+
 			"export the model with the head as the output %q (docs/texts.md shows how)", path, m.Description.Model, output), ErrTask}

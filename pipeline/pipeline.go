@@ -27,12 +27,16 @@ import (
 
 	"github.com/rlxc/rlxc"
 	"github.com/rlxc/rlxc/hub"
+	"github.com/rlxc/rlxc/internal/files"
 	"github.com/rlxc/rlxc/internal/memory"
 	"github.com/rlxc/rlxc/tokenizer"
 )
 
 // Options are the options of Open. The zero value follows the model's files.
 type Options struct {
+	// FS is where Open, Describe and Tokenizer look for paths, such as an embed.FS; nil stands for the operating system's files and the
+	// hub. "." is the folder at its root.
+	FS fs.FS
 	// Hub and Revision are for ids of the hub. The defaults are hub.FromEnv() and "main".
 	Hub      *hub.Client
 	Revision string
@@ -123,7 +127,7 @@ func open(ctx context.Context, what string, o Options) (_ *Model, err error) {
 	if m.static != nil {
 		m.model, err = m.static.open(m.Description, m.tok)
 	} else {
-		m.model, err = rlxc.Open(m.Description.Model)
+		m.model, err = m.OpenModel()
 	}
 	if err != nil {
 		return m, err
@@ -236,9 +240,12 @@ func (o Options) Defaults() Options {
 
 // find makes a path of what Open was given.
 func find(ctx context.Context, what string, o Options) (path string, origin *Finding, err error) {
-	_, err = os.Stat(what)
-	if err == nil {
+	_, err = files.System{FS: o.FS}.Stat(what)
+	switch {
+	case err == nil:
 		return what, nil, nil
+	case o.FS != nil:
+		return "", nil, err
 	}
 	id, revision, _ := strings.Cut(what, "@")
 	if !errors.Is(err, fs.ErrNotExist) || !hub.ValidID(id) {
@@ -272,7 +279,7 @@ func (m *Model) openTokenizer() (*tokenizer.Tokenizer, error) {
 	if slices.ContainsFunc(m.modules, func(m module) bool { return slices.Contains(m.pooling.modes, PoolLastToken) }) {
 		options = append(options, tokenizer.AppendEnd())
 	}
-	tok, err := tokenizer.Open(m.Tokenizer, options...)
+	tok, err := m.OpenTokenizer(options...)
 	if err != nil && m.Tokenizer == m.Dir { // no file of one was found
 		err = kindError{err, ErrNotText}
 	}

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
-	"os"
 	"slices"
 
 	"github.com/rlxc/rlxc/internal/files"
@@ -24,20 +23,8 @@ type safetensors struct {
 // maxHeader is the format's own limit.
 const maxHeader = 100 << 20
 
-func openSafetensors(path string) (*safetensors, error) {
-	info, err := os.Stat(path)
-	switch {
-	case err != nil:
-		return nil, err
-	case !info.Mode().IsRegular(): // opening a pipe would wait for a writer
-		return nil, fmt.Errorf("%s is not a regular file", path)
-	}
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	m, err := files.Map(f)
+func openSafetensors(system files.System, path string) (*safetensors, error) {
+	m, err := system.Map(path)
 	if err != nil {
 		return nil, err
 	}

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"fmt"
 	"io/fs"
-	"os"
 	"path"
 	"path/filepath"
 	"slices"
@@ -15,6 +14,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/rlxc/rlxc"
+	"github.com/rlxc/rlxc/internal/files"
 	"github.com/rlxc/rlxc/onnx/onnxpb"
 	"github.com/rlxc/rlxc/tensor"
 	"github.com/rlxc/rlxc/tokenizer"
@@ -48,9 +48,9 @@ const staticModel = "static-embeddings.onnx"
 const staticModule = "StaticEmbedding"
 
 // findStatic returns the path of a table in a model's folder, relative and with slashes; found is false for other models.
-func findStatic(dir string) (file string, found bool, err error) {
+func findStatic(system files.System, dir string) (file string, found bool, err error) {
 	var list []moduleEntry
-	if _, err := readJSON(dir, "modules.json", &list); err != nil {
+	if _, err := readJSON(system, dir, "modules.json", &list); err != nil {
 		return "", false, err
 	}
 	for _, entry := range list {
@@ -59,14 +59,14 @@ func findStatic(dir string) (file string, found bool, err error) {
 		}
 	}
 	var c config
-	_, err = readJSON(dir, "config.json", &c)
-	return staticFile, c.ModelType == "model2vec" && isFile(filepath.Join(dir, staticFile)), err
+	_, err = readJSON(system, dir, "config.json", &c)
+	return staticFile, c.ModelType == "model2vec" && system.IsFile(filepath.Join(dir, staticFile)), err
 }
 
 // staticFolder returns the folder of the model whose table is a file; "" for any other file.
-func staticFolder(file string) string {
+func staticFolder(system files.System, file string) string {
 	for dir, n := filepath.Dir(file), 0; n < 2; dir, n = filepath.Dir(dir), n+1 { // its folder, or the one around 0_StaticEmbedding
-		table, found, err := findStatic(dir)
+		table, found, err := findStatic(system, dir)
 		if err == nil && found && filepath.Join(dir, filepath.FromSlash(table)) == filepath.Clean(file) {
 			return dir
 		}
@@ -83,8 +83,8 @@ func mayBeStatic(paths []string) bool {
 }
 
 // newStatic reads the header of a table.
-func newStatic(file string) (*static, error) {
-	table, err := openSafetensors(file)
+func newStatic(system files.System, file string) (*static, error) {
+	table, err := openSafetensors(system, file)
 	if err != nil {
 		return nil, err
 	}
@@ -125,7 +125,7 @@ const model2vecLength = 512
 
 // open makes the model of a table for a tokenizer.
 func (s *static) open(d *Description, tok *tokenizer.Tokenizer) (*rlxc.Model, error) {
-	table, err := openSafetensors(d.Model)
+	table, err := openSafetensors(d.models, d.Model)
 	if err != nil {
 		return nil, err
 	}
@@ -186,11 +186,13 @@ func (s *static) open(d *Description, tok *tokenizer.Tokenizer) (*rlxc.Model, er
 	if s.model2vec {
 		s.follow(d, tok)
 	}
-	real, err := filepath.EvalSymlinks(d.Model) // a snapshot of the hub has links to its contents
-	if err != nil {
-		return nil, err
+	file := d.Model
+	if d.models.FS == nil { // a snapshot of the hub has links to its contents
+		if file, err = filepath.EvalSymlinks(file); err != nil {
+			return nil, err
+		}
 	}
-	return rlxc.OpenFS(&staticFS{model, real}, staticModel)
+	return rlxc.OpenFS(&staticFS{model, d.models, file}, staticModel)
 }
 
 // follow notes what model2vec does with texts: which tokens have no vector, and where it truncates.
@@ -268,7 +270,8 @@ func (s *safetensors) external(name string, t stored) *onnxpb.TensorProto {
 // A staticFS has two files: the model that was made of a table, and the table.
 type staticFS struct {
 	model []byte
-	table string // its path in the system's files
+	system files.System
+	table  string // path of the table in system
 }
 
 // Open implements fs.FS.
@@ -276,7 +279,7 @@ func (f *staticFS) Open(name string) (fs.File, error) {
 	if name == staticModel {
 		return &memoryFile{*bytes.NewReader(f.model)}, nil
 	}
-	return os.Open(f.table)
+	return f.system.Open(f.table)
 }
 
 // A memoryFile is a file of bytes in memory, and its description.

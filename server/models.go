@@ -18,7 +18,7 @@ import (
 // A Model names a model to serve.
 type Model struct {
 	Name    string // in requests
-	Path    string // a folder, a model file, or an id of the hub
+	Path    string // a folder, a model file, or an id of the hub; with Options.FS, a path in that
 	Options pipeline.Options
 }
 
@@ -77,7 +77,7 @@ func (s *Server) load(ctx context.Context, e *entry) (*opened, error) {
 		if missing != nil {
 			return nil, err
 		}
-		if m.file, err = rlxc.Open(d.Model); err != nil {
+		if m.file, err = d.OpenModel(); err != nil {
 			return nil, err
 		}
 		program, err := m.file.Compile(ctx, o.Compile)
@@ -239,7 +239,7 @@ func (s *Server) Reload(ctx context.Context) error {
 func (s *Server) find(name string, tasks []pipeline.Task) (*entry, error) {
 	if name != "" {
 		for _, e := range s.models {
-			if name == e.Name || name == e.Path && !isPath(e.Path) {
+			if name == e.Name || name == e.Path && e.Options.FS == nil && !isPath(e.Path) {
 				return e, nil
 			}
 		}

@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+
+	"github.com/rlxc/rlxc/internal/files"
 )
 
 // A config is what counts of tokenizer_config.json.
@@ -76,14 +78,14 @@ func (c *config) named() map[string]tokenName {
 }
 
 // readConfig reads what a folder has of tokenizer_config.json, special_tokens_map.json and added_tokens.json; the first has the last word.
-func readConfig(folder string) (*config, error) {
+func readConfig(system files.System, folder string) (*config, error) {
 	c := &config{}
 	var ids map[string]int32
 	for _, f := range []struct {
 		name string
 		to   any
 	}{{"special_tokens_map.json", c}, {"tokenizer_config.json", c}, {"added_tokens.json", &ids}} {
-		data, err := readWhole(filepath.Join(folder, f.name))
+		data, err := readWhole(system, filepath.Join(folder, f.name))
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
 			continue

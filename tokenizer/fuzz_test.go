@@ -6,6 +6,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/rlxc/rlxc/internal/files"
 )
 
 // FuzzEncode holds of any text, by every variant: an id is below Size, a row is no longer than asked for, it is cut only if it has to be,
@@ -105,7 +107,7 @@ func FuzzOpen(f *testing.F) {
 		if name == "vocab.json" { // the merges are a file beside it
 			d, err = newByteLevel(data, []byte("#version: 0.2\na b\n"), &config{})
 		} else {
-			d, err = read(name, data, &config{})
+			d, err = read(files.System{}, name, data, &config{})
 		}
 		if err != nil {
 			assert.NotEmpty(t, err.Error())

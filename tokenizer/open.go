@@ -4,9 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"strings"
+
+	"github.com/rlxc/rlxc/internal/files"
 )
 
 // An Option changes what Open reads from the files.
@@ -53,11 +54,20 @@ func AppendEnd() Option {
 //
 // An error names the file. If the file is a tokenizer of another kind, the error lists what is supported.
 func Open(path string, options ...Option) (*Tokenizer, error) {
-	file, err := locate(path)
+	return openIn(files.System{}, path, options)
+}
+
+// OpenFS reads a tokenizer as Open does, from a file or folder of a file system; "." is its root.
+func OpenFS(fsys fs.FS, path string, options ...Option) (*Tokenizer, error) {
+	return openIn(files.System{FS: fsys}, path, options)
+}
+
+func openIn(system files.System, path string, options []Option) (*Tokenizer, error) {
+	file, err := locate(system, path)
 	if err != nil {
 		return nil, fmt.Errorf("tokenizer %s: %w", path, err)
 	}
-	t, err := open(file, options)
+	t, err := open(system, file, options)
 	if err != nil {
 		return nil, fmt.Errorf("tokenizer %s: %w", file, err)
 	}
@@ -69,18 +79,20 @@ var fileNames = []string{"tokenizer.json", "vocab.txt", "vocab.json", "sentencep
 	"tokenizer.model"}
 
 // locate returns the tokenizer's file: path, or the one in the folder path.
-func locate(path string) (string, error) {
-	info, err := os.Stat(path)
+func locate(system files.System, path string) (string, error) {
+	info, err := system.Stat(path)
 	var missing *fs.PathError
 	switch {
 	case errors.As(err, &missing):
 		return "", missing.Err
+	case err != nil:
+		return "", err
 	case !info.IsDir():
 		return path, nil
 	}
 	for _, name := range fileNames {
 		file := filepath.Join(path, name)
-		if _, err := os.Stat(file); err == nil {
+		if _, err := system.Stat(file); err == nil {
 			return file, nil
 		}
 	}
@@ -91,27 +103,27 @@ func locate(path string) (string, error) {
 const maxFile = 256 << 20
 
 // readWhole reads a regular file of at most maxFile bytes. A pipe would be waited for, and a device may not end.
-func readWhole(file string) ([]byte, error) {
-	info, err := os.Stat(file)
+func readWhole(system files.System, file string) ([]byte, error) {
+	info, err := system.Stat(file)
 	switch {
 	case err != nil:
 		return nil, err
 	case !info.Mode().IsRegular() || info.Size() > maxFile:
 		return nil, fmt.Errorf("%s is not a regular file of at most %d MiB", filepath.Base(file), maxFile>>20)
 	}
-	return os.ReadFile(file)
+	return system.ReadFile(file, maxFile)
 }
 
-func open(file string, options []Option) (*Tokenizer, error) {
-	data, err := readWhole(file)
+func open(system files.System, file string, options []Option) (*Tokenizer, error) {
+	data, err := readWhole(system, file)
 	if err != nil {
 		return nil, err
 	}
-	c, err := readConfig(filepath.Dir(file))
+	c, err := readConfig(system, filepath.Dir(file))
 	if err != nil {
 		return nil, err
 	}
-	d, err := read(file, data, c)
+	d, err := read(system, file, data, c)
 	if err != nil {
 		return nil, err
 	}
@@ -131,10 +143,10 @@ func open(file string, options []Option) (*Tokenizer, error) {
 }
 
 // read reads a file by its name.
-func read(file string, data []byte, c *config) (*definition, error) {
+func read(system files.System, file string, data []byte, c *config) (*definition, error) {
 	switch ext := filepath.Ext(file); {
 	case strings.EqualFold(filepath.Base(file), "vocab.json"):
-		return readBPE(file, data, c)
+		return readBPE(system, file, data, c)
 	case strings.EqualFold(ext, ".json"):
 		return readTokenizerJSON(data)
 	case strings.EqualFold(ext, ".model"):

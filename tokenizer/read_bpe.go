@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/rlxc/rlxc/internal/files"
 )
 
 // A byteLevelClass is what transformers makes of a vocab.json and a merges.txt for a class of models.
@@ -32,8 +34,8 @@ var byteLevelClasses = map[string]byteLevelClass{
 }
 
 // readBPE reads a vocab.json and the merges.txt beside it.
-func readBPE(file string, data []byte, c *config) (*definition, error) {
-	merges, err := readWhole(filepath.Join(filepath.Dir(file), "merges.txt"))
+func readBPE(system files.System, file string, data []byte, c *config) (*definition, error) {
+	merges, err := readWhole(system, filepath.Join(filepath.Dir(file), "merges.txt"))
 	if err != nil {
 		return nil, fmt.Errorf("the merges of a vocab.json: %w", err)
 	}

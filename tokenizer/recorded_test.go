@@ -15,6 +15,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 	"github.com/stretchr/testify/require"
 
+	"github.com/rlxc/rlxc/internal/files"
 	"github.com/rlxc/rlxc/internal/modeltest"
 )
 
@@ -272,7 +273,7 @@ func TestConvert(t *testing.T) {
 			t.Parallel()
 			var config config
 			require.NoError(t, json.Unmarshal([]byte(c.config), &config))
-			d, err := read("spiece.model", unpack(t, c.model+".model.zst"), &config)
+			d, err := read(files.System{}, "spiece.model", unpack(t, c.model+".model.zst"), &config)
 			require.NoError(t, err)
 			for i, score := range d.model.scores { // the answers are those of a tokenizer.json: see parseScore
 				d.model.scores[i], _ = parseScore(strconv.AppendFloat(nil, score, 'g', -1, 64))
@@ -291,7 +292,7 @@ func TestConversions(t *testing.T) {
 		model, text, _ := strings.Cut(line, " ")
 		var config config
 		require.NoError(t, json.Unmarshal([]byte(text), &config))
-		d, err := read("spiece.model", unpack(t, model+".model.zst"), &config)
+		d, err := read(files.System{}, "spiece.model", unpack(t, model+".model.zst"), &config)
 		if err != nil {
 			return err.Error()
 		}

@@ -17,6 +17,7 @@ import (
 	"github.com/rlxc/rlxc/internal/page"
 	"github.com/rlxc/rlxc/internal/rewrite"
 	"github.com/rlxc/rlxc/ir"
+	"github.com/rlxc/rlxc/pipeline"
 )
 
 func compileCommand() *cobra.Command {
@@ -30,9 +31,11 @@ func compileCommand() *cobra.Command {
 operators. --why adds the near misses: where a fusion almost applied, and what prevented it.
 
 -o writes the program to a file with packed weights. Every command takes such a file as M and opens it
-without compiling. A file for a GPU requires the same --backend. With several levels
-(--cpu avx2,avx512,amx) the file holds a program for each, and stores what they share once. A machine of
-another level takes the first program and packs its weights again.`,
+without compiling. If M is a folder with a tokenizer, the file also holds the tokenizer and the
+configuration, so that embed, serve and the other commands on texts need no other file. A file for a GPU
+requires the same --backend. With several levels (--cpu avx2,avx512,amx) the file holds a program for
+each, and stores what they share once. A machine of another level takes the first program and packs its
+weights again.`,
 		Example: `  rlxc compile bert-tiny
   rlxc compile model.onnx -o model.rlxc
   rlxc compile model.onnx --backend wgpu -o gpu.rlxc
@@ -90,9 +93,14 @@ another level takes the first program and packs its weights again.`,
 				defer p.Close()
 				others = append(others, p)
 			}
-			if err := e.program.Save(output, others...); err != nil {
+			beside, err := filesBeside(args[0])
+			if err != nil {
 				return err
 			}
+			if err := e.program.SaveWith(output, beside, others...); err != nil {
+				return err
+			}
+			report.Holds = slices.Sorted(maps.Keys(beside))
 			info, err := os.Stat(output)
 			if err != nil {
 				return err
@@ -102,6 +110,20 @@ another level takes the first program and packs its weights again.`,
 		return emit(c, report, report.text)
 	}
 	return c
+}
+
+// filesBeside returns the files for texts that a compiled file of m holds: those of a folder with a tokenizer, or those that a compiled
+// file holds already.
+func filesBeside(m string) (map[string][]byte, error) {
+	info, err := os.Stat(m)
+	if err != nil { // the name of a built-in model, which has no tokenizer
+		return nil, nil
+	}
+	d, err := pipeline.Describe(m, pipeline.Options{})
+	if err != nil || !info.IsDir() && d.Dir != m || d.Tokenizer == d.Dir {
+		return nil, err
+	}
+	return d.Files()
 }
 
 // A compileReport is what compile prints.
@@ -120,6 +142,7 @@ type compileReport struct {
 	Padding   string         `json:"padding,omitempty"`  // what --unpad did
 	Warnings  []string       `json:"warnings,omitempty"` // see rlxc.Model.Warnings
 	File      string         `json:"file,omitempty"`     // that was written
+	Holds     []string       `json:"holds,omitempty"`    // the files in File beside the program, such as tokenizer.json
 	Bytes     int64          `json:"bytes,omitempty"`
 }
 
@@ -204,6 +227,9 @@ func (r *compileReport) text(out io.Writer) error {
 		r.Level, r.Packed)
 	if r.File != "" {
 		fmt.Fprintf(out, "%s: %s\n", r.File, page.Bytes(r.Bytes))
+		if len(r.Holds) > 0 {
+			fmt.Fprintf(out, "%s holds %s\n", r.File, strings.Join(r.Holds, ", "))
+		}
 	}
 	return nil
 }

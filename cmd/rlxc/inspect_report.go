@@ -8,6 +8,7 @@ import (
 	"io"
 	"maps"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -125,12 +126,10 @@ func meant(file string) []pipeline.Finding {
 	if err != nil {
 		return []pipeline.Finding{{What: "contradiction", Value: err.Error(), Where: filepath.Dir(file)}}
 	}
-	for _, name := range []string{"config.json", "modules.json", "gliner_config.json"} {
-		if _, err := os.Stat(filepath.Join(d.Dir, name)); err == nil {
-			return d.Found
-		}
+	if !slices.ContainsFunc(d.Found, func(f pipeline.Finding) bool { return path.Ext(f.Where) == ".json" }) {
+		return nil
 	}
-	return nil
+	return d.Found
 }
 
 // compiledFor reads the header of a compiled file, and checks its sections if that is asked for.

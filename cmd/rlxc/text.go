@@ -43,15 +43,15 @@ func (o *textOptions) open(src *source, e engine) (*tokenizer.Tokenizer, error) 
 	if path == "" && src.path == "" {
 		return nil, usagef("--text requires --tokenizer for a built-in model")
 	}
-	limit := 0
+	limit, open := 0, func(options ...tokenizer.Option) (*tokenizer.Tokenizer, error) { return tokenizer.Open(path, options...) }
 	if src.path != "" {
 		d, err := pipeline.Describe(src.path, pipeline.Options{Tokenizer: path, MaxLength: o.maxLength})
 		if err != nil {
 			return nil, err
 		}
-		path, limit = d.Tokenizer, d.MaxLength
+		limit, open = d.MaxLength, d.OpenTokenizer
 	}
-	tok, err := tokenizer.Open(path)
+	tok, err := open()
 	if err == nil && o.maxLength == 0 {
 		o.maxLength = longest(cmp.Or(limit, tok.MaxLength()), e)
 	}

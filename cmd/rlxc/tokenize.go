@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/rlxc/rlxc/pipeline"
 	"github.com/rlxc/rlxc/tokenizer"
 )
 
@@ -60,7 +61,7 @@ With --json it prints an object for each sequence, on its own line.`,
 		case o.maxLength < 0 || o.stride < 0:
 			return usagef("--max-length and --stride must not be negative")
 		}
-		tok, err := tokenizer.Open(args[0])
+		tok, err := tokenizerOf(args[0])
 		if err != nil {
 			return err
 		}
@@ -70,6 +71,18 @@ With --json it prints an object for each sequence, on its own line.`,
 		return o.run(c, tok, args[1:])
 	}
 	return c
+}
+
+// tokenizerOf opens a tokenizer, or the tokenizer within a compiled file.
+func tokenizerOf(path string) (*tokenizer.Tokenizer, error) {
+	if !fileSource(path).compiled() {
+		return tokenizer.Open(path)
+	}
+	d, err := pipeline.Describe(path, pipeline.Options{})
+	if err != nil {
+		return nil, err
+	}
+	return d.OpenTokenizer()
 }
 
 // run prints the rows of texts, or of those of a file.

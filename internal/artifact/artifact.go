@@ -79,13 +79,29 @@ type Target struct {
 	Graph *ir.Graph
 }
 
-// Write writes the programs of a model for one or more devices. source and level are those of Info.
-func Write(w io.Writer, source string, level int, targets ...Target) error {
+// Write writes the programs of a model for one or more devices, and files by their paths with slashes, such as "1_Pooling/config.json".
+// source and level are those of Info.
+func Write(w io.Writer, source string, level int, files map[string][]byte, targets ...Target) error {
 	var layout planner.SharedWeightLayout
 	contents := map[uint64]section{} // by offset
 	numbers := map[string]int{}      // one section for values of one type that share their bytes
 	h := &Header{Target: targets[0].Name, Source: source, Level: uint32(level)}
 	var broken error
+	add := func(name string, data []byte, d tensor.DType, shape tensor.Shape, table bool) int {
+		slot, err := layout.Add(sharing.Digest(data), name, int64(len(data)), alignment)
+		broken = errors.Join(broken, err)
+		s := &Section{Offset: uint64(slot.Offset), Length: uint64(len(data)), Crc: crc32.Checksum(data, castagnoli), Dtype: d.String()}
+		for _, n := range shape {
+			s.Shape = append(s.Shape, int64(n))
+		}
+		like := fmt.Sprint(slot.Offset, d, shape)
+		if n, ok := numbers[like]; ok {
+			return n
+		}
+		numbers[like] = len(h.Sections)
+		h.Sections, contents[s.Offset] = append(h.Sections, s), section{data, table}
+		return len(h.Sections) - 1
+	}
 	number := func(v *ir.Value) int {
 		t := v.Const
 		if t == nil {
@@ -95,24 +111,16 @@ func Write(w io.Writer, source string, level int, targets ...Target) error {
 		if t.DType() == tensor.String {
 			data = encodeStrings(t.Strings())
 		}
-		slot, err := layout.Add(sharing.Digest(data), v.Name, int64(len(data)), alignment)
-		broken = errors.Join(broken, err)
-		s := &Section{Offset: uint64(slot.Offset), Length: uint64(len(data)), Crc: crc32.Checksum(data, castagnoli),
-			Dtype: t.DType().String()}
-		for _, n := range t.Shape() {
-			s.Shape = append(s.Shape, int64(n))
-		}
-		like := fmt.Sprint(slot.Offset, t.DType(), t.Shape())
-		if n, ok := numbers[like]; ok {
-			return n
-		}
-		numbers[like] = len(h.Sections)
-		h.Sections, contents[s.Offset] = append(h.Sections, s), section{data, v.IsTable()}
-		return len(h.Sections) - 1
+		return add(v.Name, data, t.DType(), t.Shape(), v.IsTable())
 	}
 	h.Ir = targets[0].Graph.Encode(number)
 	for _, t := range targets[1:] {
 		h.Others = append(h.Others, &Program{Target: t.Name, Ir: t.Graph.Encode(number)})
+	}
+	if len(files) > 0 {
+		archive, err := pack(files)
+		broken = errors.Join(broken, err)
+		h.Files = uint32(add("files", archive, tensor.U8, tensor.Shape{len(archive)}, false)) + 1
 	}
 	if broken != nil {
 		return broken
@@ -205,7 +213,8 @@ func Read(data []byte, name string) (*File, error) {
 	return f, nil
 }
 
-func read(data []byte) (*File, error) {
+// readHeader checks and decodes the header.
+func readHeader(data []byte) (*Header, error) {
 	if !IsArtifact(data) {
 		return nil, errors.New("it does not begin like a compiled model")
 	}
@@ -239,6 +248,17 @@ func read(data []byte) (*File, error) {
 	}
 	if h.Level > highestLevel {
 		return nil, fmt.Errorf("its level is %d: there are 0 to %d", h.Level, highestLevel)
+	}
+	if int(h.Files) > len(h.Sections) {
+		return nil, fmt.Errorf("its files are in section %d: there are 0 to %d", h.Files-1, len(h.Sections)-1)
+	}
+	return h, nil
+}
+
+func read(data []byte) (*File, error) {
+	h, err := readHeader(data)
+	if err != nil {
+		return nil, err
 	}
 	f := &File{Info{h.Target, h.Source, int(h.Level)}, h, data, h.Ir, &sections{sections: map[int]*tensor.Tensor{}}}
 	if _, err := f.Graph(); err != nil {

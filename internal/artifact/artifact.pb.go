@@ -38,7 +38,10 @@ type Header struct {
 	// How far it was rewritten: 0, 1 or 2.
 	Level uint32 `protobuf:"varint,5,opt,name=level,proto3" json:"level,omitempty"`
 	// The same model for other devices. Constants that are equal have one section.
-	Others        []*Program `protobuf:"bytes,6,rep,name=others,proto3" json:"others,omitempty"`
+	Others []*Program `protobuf:"bytes,6,rep,name=others,proto3" json:"others,omitempty"`
+	// The section, plus one, of a ZIP archive of the files beside the model, such as its tokenizer; 0 if there is none. Versions of rlxc
+	// without this field open the program alone.
+	Files         uint32 `protobuf:"varint,7,opt,name=files,proto3" json:"files,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -113,6 +116,13 @@ func (x *Header) GetOthers() []*Program {
 		return x.Others
 	}
 	return nil
+}
+
+func (x *Header) GetFiles() uint32 {
+	if x != nil {
+		return x.Files
+	}
+	return 0
 }
 
 // Program is the model for another device.
@@ -251,14 +261,15 @@ var File_rlxc_artifact_proto protoreflect.FileDescriptor
 
 const file_rlxc_artifact_proto_rawDesc = "" +
 	"\n" +
-	"\x13rlxc/artifact.proto\x12\rrlxc.artifact\"\xc2\x01\n" +
+	"\x13rlxc/artifact.proto\x12\rrlxc.artifact\"\xd8\x01\n" +
 	"\x06Header\x12\x16\n" +
 	"\x06target\x18\x01 \x01(\tR\x06target\x12\x0e\n" +
 	"\x02ir\x18\x02 \x01(\tR\x02ir\x122\n" +
 	"\bsections\x18\x03 \x03(\v2\x16.rlxc.artifact.SectionR\bsections\x12\x16\n" +
 	"\x06source\x18\x04 \x01(\tR\x06source\x12\x14\n" +
 	"\x05level\x18\x05 \x01(\rR\x05level\x12.\n" +
-	"\x06others\x18\x06 \x03(\v2\x16.rlxc.artifact.ProgramR\x06others\"1\n" +
+	"\x06others\x18\x06 \x03(\v2\x16.rlxc.artifact.ProgramR\x06others\x12\x14\n" +
+	"\x05files\x18\a \x01(\rR\x05files\"1\n" +
 	"\aProgram\x12\x16\n" +
 	"\x06target\x18\x01 \x01(\tR\x06target\x12\x0e\n" +
 	"\x02ir\x18\x02 \x01(\tR\x02ir\"w\n" +

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"hash/crc32"
+	"io/fs"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -42,9 +43,12 @@ func program(t testing.TB) *ir.Graph {
 	return g
 }
 
+// files are the files beside a program.
+var files = map[string][]byte{"tokenizer.json": []byte("{}"), "1_Pooling/config.json": []byte("[1]")}
+
 func written(t testing.TB) []byte {
 	var b bytes.Buffer
-	require.NoError(t, Write(&b, "small.onnx", 2, Target{"cpu/avx512", program(t)}))
+	require.NoError(t, Write(&b, "small.onnx", 2, files, Target{"cpu/avx512", program(t)}))
 	return b.Bytes()
 }
 
@@ -54,7 +58,7 @@ func TestRoundTrip(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, Info{Target: "cpu/avx512", Source: "small.onnx", Level: 2}, f.Info)
 	require.NoError(t, f.Verify())
-	require.Len(t, f.header.Sections, 3, "two values share their bytes")
+	require.Len(t, f.header.Sections, 4, "two values share their bytes, and the files have a section")
 	for _, s := range f.header.Sections {
 		require.Zero(t, s.Offset%64)
 	}
@@ -72,7 +76,7 @@ func TestRoundTrip(t *testing.T) {
 		require.True(t, bytes.Equal(v.Const.Bytes(), got.Const.Bytes()), v.Name)
 	}
 	var again bytes.Buffer
-	require.NoError(t, Write(&again, f.Source, f.Level, Target{f.Target, g}))
+	require.NoError(t, Write(&again, f.Source, f.Level, files, Target{f.Target, g}))
 	require.Equal(t, data, again.Bytes())
 }
 
@@ -83,7 +87,7 @@ func TestNoSections(t *testing.T) {
 	require.NoError(t, err)
 	g.Outputs, g.OutputNames = out, []string{"y"}
 	var b bytes.Buffer
-	require.NoError(t, Write(&b, "small.onnx", 0, Target{"cpu/generic", g}))
+	require.NoError(t, Write(&b, "small.onnx", 0, nil, Target{"cpu/generic", g}))
 	_, err = Read(b.Bytes(), "small.rlxc")
 	require.NoError(t, err)
 }
@@ -112,6 +116,14 @@ func FuzzRead(f *testing.F) {
 			t.Fatal("accepted once, refused again:", err)
 		}
 		_ = file.Verify()
+		if held, err := Files(data); err == nil && held != nil {
+			_ = fs.WalkDir(held, ".", func(path string, e fs.DirEntry, err error) error {
+				if err == nil && !e.IsDir() {
+					_, _ = fs.ReadFile(held, path)
+				}
+				return nil
+			})
+		}
 	})
 }
 

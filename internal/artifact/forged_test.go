@@ -49,9 +49,9 @@ func TestForgedHeaders(t *testing.T) {
 	}{
 		{"is outside the file's", func(h *Header) { h.Sections[0].Offset += 4 }},
 		{"is outside the file's", func(h *Header) { h.Sections[0].Offset, h.Sections[0].Length = 1<<40, 0 }},
-		{"is outside the file's", func(h *Header) { h.Sections[2].Length += alignment }},
+		{"is outside the file's", func(h *Header) { h.Sections[3].Length += alignment }},
 		{"is outside the file's", func(h *Header) { h.Sections[0].Length = 1 << 63 }},
-		{"the file has 2 sections", func(h *Header) { h.Sections = h.Sections[:2] }},
+		{"the file has 2 sections", func(h *Header) { h.Sections, h.Files = h.Sections[:2], 0 }},
 		{"it holds i32[8,8], the program wants f32[8,8]", func(h *Header) { h.Sections[0].Dtype = "i32" }},
 		{"it holds f32[4,16], the program wants f32[8,8]", func(h *Header) { h.Sections[0].Shape = []int64{4, 16} }},
 		{"axis 1 has size -8", func(h *Header) { h.Sections[0].Shape[1] = -8 }},
@@ -93,7 +93,7 @@ func TestTruthsAndNothing(t *testing.T) {
 		g.Outputs = append(g.Outputs, out[0])
 	}
 	var b bytes.Buffer
-	require.NoError(t, Write(&b, "", 0, Target{Graph: g}))
+	require.NoError(t, Write(&b, "", 0, nil, Target{Graph: g}))
 	f, err := Read(b.Bytes(), "")
 	require.NoError(t, err)
 	require.EqualValues(t, b.Len(), f.header.Sections[1].Offset)

@@ -283,8 +283,8 @@ func (p *Program) ByReference(n *ir.Node) bool {
 		k != ir.KindDims && k != ir.KindUnpack
 }
 
-// Save writes the program, and others of the same model for other devices, as a compiled file.
-func (p *Program) Save(path string, others ...*Program) (err error) {
+// Save writes the program, others of the same model for other devices, and files beside it as a compiled file.
+func (p *Program) Save(path string, beside map[string][]byte, others ...*Program) (err error) {
 	defer Guard(&err, debug.SetPanicOnFault(true))
 	if err := p.use(); err != nil {
 		return err
@@ -310,7 +310,7 @@ func (p *Program) Save(path string, others ...*Program) (err error) {
 		}
 		targets = append(targets, artifact.Target{Name: name, Graph: other.graph})
 	}
-	return files.ReplaceFile(path, func(w io.Writer) error { return artifact.Write(w, p.file.Name(), level, targets...) })
+	return files.ReplaceFile(path, func(w io.Writer) error { return artifact.Write(w, p.file.Name(), level, beside, targets...) })
 }
 
 // Close ends the use of the program. Sessions continue.

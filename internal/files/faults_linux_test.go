@@ -60,15 +60,18 @@ func TestFaultsOfDrafts(t *testing.T) {
 	require.ErrorIs(t, ReplaceFile(filepath.Join(dir, "socket"), content("x")), syscall.ENXIO)
 }
 
-// TestTruncatedWhileRead: of a file that became shorter there is what is left.
+// A shorter file system describes the file "short" as nine bytes long.
+type shorter struct{ fs.FS }
+
+func (s shorter) Stat(string) (fs.FileInfo, error) { return fs.Stat(s.FS, "long") }
+
+// TestTruncatedWhileRead holds that reading a file which became shorter returns the bytes that are left.
 func TestTruncatedWhileRead(t *testing.T) {
 	dir := t.TempDir()
-	long, short := filepath.Join(dir, "long"), filepath.Join(dir, "short")
-	require.NoError(t, os.WriteFile(long, make([]byte, 9), 0o600))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "long"), make([]byte, 9), 0o600))
 	for _, text := range []string{"", "ab"} {
-		require.NoError(t, os.WriteFile(short, []byte(text), 0o600))
-		data, err := readFile(short, 9, func(string) (fs.FileInfo, error) { return os.Stat(long) },
-			func(name string) (fs.File, error) { return os.Open(name) })
+		require.NoError(t, os.WriteFile(filepath.Join(dir, "short"), []byte(text), 0o600))
+		data, err := System{FS: shorter{os.DirFS(dir)}}.ReadFile("short", 9)
 		require.NoError(t, err)
 		require.Equal(t, text, string(data))
 	}

@@ -3,12 +3,13 @@ package frontend
 
 import (
 	"errors"
+	"fmt"
 	"io"
-	"io/fs"
 	"runtime/debug"
 
 	"github.com/rlxc/rlxc/internal/artifact"
 	"github.com/rlxc/rlxc/internal/engine"
+	"github.com/rlxc/rlxc/internal/files"
 	"github.com/rlxc/rlxc/internal/source"
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/lower"
@@ -52,30 +53,40 @@ func IndependentSizes(s engine.Source) (engine.Source, error) {
 	return m, nil
 }
 
-// Open opens a model file of either kind.
-func Open(path string, ops []*ir.OpDef) (_ engine.Source, err error) {
+// Open opens a model file of either kind in a system of files.
+func Open(system files.System, path string, ops []*ir.OpDef) (_ engine.Source, err error) {
 	defer engine.Guard(&err, debug.SetPanicOnFault(true))
-	if s, err := source.Open(path, ops, lower.NewDeferred); !errors.Is(err, source.ErrNotCompiled) {
-		if err != nil {
-			return nil, err
-		}
-		return s, nil
+	if info, err := system.Stat(path); err == nil && info.IsDir() {
+		return nil, fmt.Errorf("%s is a folder; name the .onnx file in it", path)
 	}
-	f, err := onnx.Open(path)
-	return model(f, ops, err)
+	m, err := system.Map(path)
+	if err != nil {
+		return nil, err
+	}
+	return either(m, path, ops, func() (*onnx.Model, error) { return onnx.FromMapping(m, system, path) })
 }
 
-// OpenFS opens an ONNX file of a file system.
-func OpenFS(fsys fs.FS, name string, ops []*ir.OpDef) (_ engine.Source, err error) {
-	defer engine.Guard(&err, debug.SetPanicOnFault(true))
-	f, err := onnx.OpenFS(fsys, name)
-	return model(f, ops, err)
-}
-
-// Read reads an ONNX model of size bytes.
+// Read reads a model of either kind, of size bytes.
 func Read(r io.ReaderAt, size int64, name string, ops []*ir.OpDef) (_ engine.Source, err error) {
 	defer engine.Guard(&err, debug.SetPanicOnFault(true))
-	f, err := onnx.Read(r, size, name)
+	data, err := onnx.ReadAll(r, size, name)
+	if err != nil {
+		return nil, err
+	}
+	return either(files.InMemory(data), name, ops, func() (*onnx.Model, error) { return onnx.FromBytes(data, name) })
+}
+
+// either opens a compiled file, or else an ONNX model.
+func either(m *files.Mapping, name string, ops []*ir.OpDef, open func() (*onnx.Model, error)) (engine.Source, error) {
+	s, err := source.FromMapping(m, name, ops, lower.NewDeferred)
+	switch {
+	case err == nil:
+		return s, nil
+	case !errors.Is(err, source.ErrNotCompiled):
+		m.Close()
+		return nil, err
+	}
+	f, err := open()
 	return model(f, ops, err)
 }
 

@@ -70,6 +70,7 @@ var (
 	s, session                       *rlxc.Session
 	err                              error
 	f                                io.Reader
+	files                            embed.FS
 	ids, mask, types, prompt         []int64
 	batch, seq                       int
 	next                             int64
@@ -91,7 +92,7 @@ func TestGoOfDocuments(t *testing.T) {
 		name, file, _ := strings.Cut(strings.TrimSpace(line), " ")
 		exports[name] = file
 	}
-	for _, name := range []string{"context", "errors", "io", "os", "google.golang.org/protobuf/proto", module, module + "/ir",
+	for _, name := range []string{"context", "embed", "errors", "io", "os", "google.golang.org/protobuf/proto", module, module + "/ir",
 		module + "/hub", module + "/pipeline", module + "/planner", module + "/quantize", module + "/server", module + "/tensor",
 		module + "/tokenizer"} {
 		public = append(public, strconv.Quote(name))

@@ -106,33 +106,37 @@ const compiledExt = ".rlxc"
 // ErrNotCompiled is the error of opening what is not a compiled file: a folder, or a file of another format.
 var ErrNotCompiled = errors.New("not a compiled file: rlxc compile writes one")
 
-// Open opens a compiled file with the definitions of users' operators. lowering makes what computes an ops.Deferred; if it is nil, a file
-// with such nodes is an error.
-func Open(path string, custom []*ir.OpDef, lowering func() ops.Lowering) (_ *Compiled, err error) {
-	defer engine.Guard(&err, debug.SetPanicOnFault(true))
+// Open opens a compiled file of the operating system. It fails as FromMapping does.
+func Open(path string, custom []*ir.OpDef, lowering func() ops.Lowering) (*Compiled, error) {
 	info, err := os.Stat(path)
 	switch {
 	case err != nil:
 		return nil, err
-	case !info.Mode().IsRegular(): // opening a pipe would wait for a writer
+	case !info.Mode().IsRegular():
 		return nil, fmt.Errorf("%s: %w", path, ErrNotCompiled)
 	}
-	f, err := os.Open(path)
+	m, err := files.System{}.Map(path)
 	if err != nil {
 		return nil, err
 	}
-	defer f.Close()
-	start := make([]byte, 8)
-	if n, _ := f.Read(start); !artifact.IsArtifact(start[:n]) && filepath.Ext(path) != compiledExt {
-		return nil, fmt.Errorf("%s: %w", path, ErrNotCompiled)
-	}
-	m, err := files.Map(f)
+	s, err := FromMapping(m, path, custom, lowering)
 	if err != nil {
+		m.Close()
 		return nil, err
+	}
+	return s, nil
+}
+
+// FromMapping reads a compiled file with the definitions of users' operators. The source takes over the mapping unless FromMapping fails.
+// lowering makes what computes an ops.Deferred; if it is nil, a file with such nodes is an error. FromMapping fails with ErrNotCompiled
+// if the file neither begins as a compiled file does nor is named as one, and with engine.ErrInvalidModel.
+func FromMapping(m *files.Mapping, path string, custom []*ir.OpDef, lowering func() ops.Lowering) (_ *Compiled, err error) {
+	defer engine.Guard(&err, debug.SetPanicOnFault(true))
+	if !artifact.IsArtifact(m.Bytes()) && filepath.Ext(path) != compiledExt {
+		return nil, fmt.Errorf("%s: %w", path, ErrNotCompiled)
 	}
 	file, err := artifact.Read(m.Bytes(), path)
 	if err != nil {
-		m.Close()
 		return nil, withKind(err)
 	}
 	return &Compiled{m, file, path, custom, lowering}, nil

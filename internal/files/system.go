@@ -1,0 +1,180 @@
+package files
+
+import (
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"unsafe"
+)
+
+// A System is where paths are looked up: in the operating system's files, or in an fs.FS.
+//
+// Callers join paths with package filepath in both cases. An fs.FS has paths with slashes that begin at its root: for System{FS: f}, the
+// path "./minilm//config.json" is the file "minilm/config.json" of f.
+type System struct {
+	FS fs.FS // nil for the operating system
+	// Root is the path that stands for the root of FS. For Root "m.rlxc", the path "m.rlxc/config.json" is the file "config.json" of FS.
+	// It is empty if paths begin at the root of FS.
+	Root string
+}
+
+// name returns the name that a path has in FS.
+func (s System) name(p string) string {
+	p = path.Clean(filepath.ToSlash(p))
+	if s.Root == "" {
+		return p
+	}
+	root := path.Clean(filepath.ToSlash(s.Root))
+	if p == root {
+		return "."
+	}
+	return strings.TrimPrefix(p, root+"/")
+}
+
+// Open implements fs.FS: for a System of the operating system with paths as that has them. It fails with an error of the file system.
+func (s System) Open(path string) (f fs.File, err error) {
+	if s.FS == nil {
+		return os.Open(path)
+	}
+	defer s.guard(&err)
+	return s.FS.Open(s.name(path))
+}
+
+// Stat describes the file at a path. Links are followed. It fails with an error of the file system.
+func (s System) Stat(path string) (info fs.FileInfo, err error) {
+	if s.FS == nil {
+		return os.Stat(path)
+	}
+	defer s.guard(&err)
+	return fs.Stat(s.FS, s.name(path))
+}
+
+// Lstat describes the file at a path, or the link there. It fails with an error of the file system.
+func (s System) Lstat(path string) (info fs.FileInfo, err error) {
+	if s.FS == nil {
+		return os.Lstat(path)
+	}
+	defer s.guard(&err)
+	return fs.Lstat(s.FS, s.name(path))
+}
+
+// IsFile reports whether the path is that of a regular file.
+func (s System) IsFile(path string) bool {
+	info, err := s.Stat(path)
+	return err == nil && info.Mode().IsRegular()
+}
+
+// ReadDir lists a folder, sorted by name. It fails with an error of the file system.
+func (s System) ReadDir(path string) (list []fs.DirEntry, err error) {
+	if s.FS == nil {
+		return os.ReadDir(path)
+	}
+	defer s.guard(&err)
+	return fs.ReadDir(s.FS, s.name(path))
+}
+
+// open opens a regular file, and describes it. It looks before it opens: opening a pipe would wait for a writer, and a device may never
+// end.
+func (s System) open(path string) (fs.File, fs.FileInfo, error) {
+	info, err := s.Stat(path)
+	switch {
+	case err != nil:
+		return nil, nil, err
+	case info.IsDir():
+		return nil, nil, fmt.Errorf("%s is a folder", path)
+	case !info.Mode().IsRegular():
+		return nil, nil, fmt.Errorf("%s is not a regular file", path)
+	}
+	f, err := s.Open(path)
+	return f, info, err
+}
+
+// ReadFile reads a whole file that is not trusted: a regular file of at most limit bytes. It fails if the file is another, or with an
+// error of the file system.
+func (s System) ReadFile(path string, limit int64) (_ []byte, err error) {
+	defer s.guard(&err)
+	f, info, err := s.open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	if info.Size() > limit {
+		return nil, fmt.Errorf("%s has %d bytes, the limit is %d", path, info.Size(), limit)
+	}
+	data := make([]byte, info.Size())
+	n, err := io.ReadFull(f, data)
+	if err == io.EOF || err == io.ErrUnexpectedEOF { // the file was truncated since: what is left is judged by its contents
+		err = nil
+	}
+	return data[:n], err
+}
+
+// Map maps a regular file of the operating system, uses the bytes of an embed.FS in place, and reads any other file into memory. It fails
+// if the file is not regular, or with an error of the file system.
+func (s System) Map(path string) (_ *Mapping, err error) {
+	defer s.guard(&err)
+	f, info, err := s.open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	if file, ok := f.(*os.File); ok {
+		return Map(file)
+	}
+	if data := embedded(f); data != nil && int64(len(data)) == info.Size() {
+		return InMemory(data), nil
+	}
+	if info.Size() < 0 || int64(int(info.Size())) != info.Size() {
+		return nil, fmt.Errorf("%s: invalid size of %d bytes", path, info.Size())
+	}
+	data := make([]byte, info.Size())
+	if _, err := io.ReadFull(f, data); err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return InMemory(data), nil
+}
+
+// embedded returns the bytes of a file of an embed.FS without a copy, and nil for any other file. The bytes are part of the program's
+// read-only data: all processes of the program share them, and writing to them faults.
+//
+// Package embed has no method that returns the bytes, so embedded reads the string f.data of an open file by reflection. Should a later
+// Go have another field, Map copies the file, and TestEmbeddedInPlace fails.
+func embedded(f fs.File) []byte {
+	v := reflect.ValueOf(f)
+	if v.Kind() != reflect.Pointer || v.Type().String() != "*embed.openFile" || v.Type().Elem().PkgPath() != "embed" {
+		return nil
+	}
+	file := v.Elem().FieldByName("f")
+	if !file.IsValid() || file.Kind() != reflect.Pointer {
+		return nil
+	}
+	data := file.Elem().FieldByName("data")
+	if !data.IsValid() || data.Kind() != reflect.String {
+		return nil
+	}
+	text := data.String()
+	bytes := unsafe.Slice(unsafe.StringData(text), len(text))
+	if len(bytes) == 0 || uintptr(unsafe.Pointer(&bytes[0]))%embedAlignment != 0 {
+		return nil
+	}
+	return bytes
+}
+
+// embedAlignment is the alignment in bytes that tensors in a file need, at least. Go's linker aligns large embedded files to 32 bytes and
+// small ones not at all, which are copied.
+const embedAlignment = 16
+
+// guard makes an error of a panic of the caller's file system.
+func (s System) guard(err *error) {
+	if s.FS == nil {
+		return
+	}
+	if r := recover(); r != nil {
+		*err = fmt.Errorf("the file system panics: %v", r)
+	}
+}
