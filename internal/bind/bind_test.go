@@ -137,6 +137,9 @@ func TestUnfit(t *testing.T) {
 	}{
 		{"in place, if sizes are equal by chance", `(%0 "x": f32[n,4], %1 "y": f32[m,1,4]) { %2 = exp(%0)
 			%3 = add(%2, %1) return %3 as "a" }`, "the memory of its results", ir.Binding{"n": 5, "m": 1}, ir.Binding{"n": 5, "m": 2}},
+		{"in place, if the operand is the whole buffer by chance", `(%0 "x": f32[n,4]) { %1 = exp(%0)
+			%2 = slice(%1) {starts=[0,0], sizes=[1,4], steps=[1,1]} %3 = relu(%2) return %3 as "a" }`,
+			"the memory of its results", ir.Binding{"n": 1, "m": 1}, ir.Binding{"n": 2, "m": 1}},
 		{"a view of a transposed operand", `(%0 "x": f32[n,m]) { %1 = exp(%0) %2 = transpose(%1) {perm=[1,0]}
 			%3 = reshape(%2) {shape=[m*n]} %4 = exp(%3) return %4 as "a" }`,
 			"needs a copy", ir.Binding{"n": 1, "m": 3}, ir.Binding{"n": 2, "m": 3}},

@@ -325,7 +325,14 @@ func (e *evaluation) decide() error {
 	e.Made = make([]int, 0, len(pl.Steps))
 	for i, n := range pl.Graph.Nodes {
 		d := &e.nodes[i]
-		if d.step < 0 || !e.visited[i] && !e.moved(n.Outputs) {
+		if d.step < 0 {
+			continue
+		}
+		isMade := e.visited[i] || e.moved(n.Outputs)
+		if (isMade || e.hostTyped(n)) && !d.inlay.Holds(n, d.where, pl.Layout, t) {
+			return &Unfit{n, "the memory of its results"}
+		}
+		if !isMade {
 			continue
 		}
 		e.Made = append(e.Made, d.step)
@@ -333,9 +340,6 @@ func (e *evaluation) decide() error {
 			e.scratch[i] = e.scratch[d.like]
 		} else {
 			e.scratch[i] = t.ScratchThere(d.where, n)
-		}
-		if !d.inlay.Holds(n, d.where, pl.Layout, t) {
-			return &Unfit{n, "the memory of its results"}
 		}
 		if len(e.scratch[i]) != len(pl.Scratch[d.step]) {
 			return &Unfit{n, "the number of its scratch buffers"}
@@ -355,6 +359,12 @@ func (e *evaluation) decide() error {
 		}
 	}
 	return nil
+}
+
+// hostTyped reports whether a result of n is in the memory of a value that has another type than in the Bound before. That memory is
+// larger or smaller by now although no operand of n may be.
+func (e *evaluation) hostTyped(n *ir.Node) bool {
+	return slices.ContainsFunc(n.Outputs, func(v *ir.Value) bool { return e.marks[e.layouts[v.ID].Root.ID]&typed != 0 })
 }
 
 // buffers is phase 4: sizes of buffers, and what depends on them.

@@ -1,6 +1,7 @@
 package check
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 
@@ -109,6 +110,12 @@ func (d *draft) over(name, operand string) {
 	d.Layouts[v.ID], d.Buffers[v.ID] = l, -1
 }
 
+// byStrides is a kernel that reads and writes by any strides, over any operand.
+func (d *draft) byStrides() *target.Kernel {
+	return &target.Kernel{Runs: target.OnKernel, Strided: target.AllStrides, InPlace: func(*ir.Node, int) bool { return true },
+		StridedResult: func(*ir.Node, []int) bool { return true }}
+}
+
 // part puts a value where a Concat wants it, from an index of its axis on.
 func (d *draft) part(name, whole string, start int) {
 	v, l := d.values[name], *d.layout(whole)
@@ -209,6 +216,12 @@ func TestRejections(t *testing.T) {
 			d.node("cut").Op = ir.Slice{Starts: ir.Dims(0, 0, 2), Sizes: ir.Dims(2, 3, 2), Steps: []int{1, 1, 2}}
 			d.layout("cut").Offset, d.Symbolic.Source = 2, func(*ir.Node) *ir.Node { return nil }
 		}, "elements 2 to 4 of 4"},
+		{"a slice that walks backwards", `(%0 "x": f32[b,s]) { %1 "n": f32[b,s] = exp(%0)
+			%2 "last": f32[b,1] = slice(%1) {starts=[0,s-1], sizes=[b,1], steps=[1,1]} %3 "y": f32[b,1] = relu(%2) return %3 as "y" }`, nil,
+			func(d *draft) {
+				d.node("last").Op = ir.Slice{Starts: ir.Dims(0, 2), Sizes: ir.Dims(2, 1), Steps: []int{1, -1}}
+				d.Symbolic.Source = func(*ir.Node) *ir.Node { return nil }
+			}, `the view "last" is at element 2`},
 		{"an expand that walks", views, nil, func(d *draft) { d.layout("wide").Strides[1] = 4 }, `the view "wide" is at element 0`},
 		{"an expand elsewhere", views, nil, func(d *draft) { d.layout("wide").Offset = 4 }, `the view "wide" is at element 4`},
 		{"a view of parts of bytes", `(%0 "x": i4[16]) { %1 "n": i4[16] = copy(%0) %2 "v": i4[4,4] = reshape(%1) {shape=[4,4]}
@@ -254,7 +267,8 @@ func TestRejections(t *testing.T) {
 			%3 "k": f32[b,s,4] = slice(%1) {starts=[0,0,3], sizes=[b,s,4], steps=[1,1,1]} %4 "p": f32[b,s,4] = add(%2, %3)
 			%5 "y": f32[b,s,4] = relu(%4) return %5 as "y" }`, nil, func(d *draft) { d.over("p", "q") },
 			`its result "p" is over its operand "k", which it reads in another way`},
-		{"over elements that repeat", views, nil, func(d *draft) { d.over("o4", "wide") }, `its result "o4" is at element 0 of "n"`},
+		{"over elements that repeat", views, func(d *draft) { *d.kernel("o4") = *d.byStrides() },
+			func(d *draft) { *d.kernel("o4") = *d.byStrides(); d.over("o4", "wide") }, `its result "o4" is at element 0 of "n"`},
 		{"over a constant", lasting, nil, func(d *draft) { d.over("n", "turned") }, `its result "n" is at element 0 of "k"`},
 		{"an output with gaps", thirds, func(d *draft) { d.over("p", "q") }, func(d *draft) { d.Graph.Outputs[0] = d.values["p"] },
 			`output "p" is not row-major`},
@@ -358,6 +372,42 @@ func TestRejections(t *testing.T) {
 			require.ErrorContains(t, err, c.want)
 			var r *Rejection
 			require.ErrorAs(t, err, &r)
+		})
+	}
+}
+
+// TestEmptyResultsMayBeAnywhere holds that a result without elements, which no kernel writes, may be over a slice of a buffer that another
+// operand shows otherwise.
+func TestEmptyResultsMayBeAnywhere(t *testing.T) {
+	d := newDraft(t, thirds, ir.Binding{"b": 0, "s": 3})
+	d.over("p", "q")
+	_, err := First(d.Plan, d.Symbolic)
+	require.NoError(t, err)
+}
+
+// TestInjective compares with a list of the addresses.
+func TestInjective(t *testing.T) {
+	for _, c := range []struct {
+		shape, strides []int
+		want           bool
+	}{
+		{[]int{2, 3}, []int{3, 1}, true}, {[]int{3, 2}, []int{1, 3}, true}, {[]int{2, 3}, []int{0, 1}, false},
+		{[]int{2, 3}, []int{1, 0}, false}, {[]int{2, 3, 2}, []int{12, 0, 1}, false}, {[]int{1, 3}, []int{0, 1}, true},
+		{[]int{2, 2}, []int{4, 4}, false}, {[]int{2, 2, 2}, []int{4, 4, 2}, false}, {[]int{2, 5}, []int{4, 1}, false},
+		{[]int{2, 4, 3}, []int{40, 8, 2}, true},
+	} {
+		t.Run(fmt.Sprint(c.shape, c.strides), func(t *testing.T) {
+			seen, repeats := map[int]bool{}, false
+			for i := range tensor.Shape(c.shape).Elements() {
+				address := 0
+				for axis := len(c.shape) - 1; axis >= 0; axis-- {
+					address += i % c.shape[axis] * c.strides[axis]
+					i /= c.shape[axis]
+				}
+				repeats, seen[address] = repeats || seen[address], true
+			}
+			require.Equal(t, c.want, !repeats)
+			require.Equal(t, c.want, injective(&ir.Layout{Shape: c.shape, Strides: c.strides}))
 		})
 	}
 }

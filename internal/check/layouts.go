@@ -166,6 +166,10 @@ func (s *state) over(n *ir.Node, v *ir.Value, l *ir.Layout, step int32) error {
 	if !fitsType(v, l) {
 		return reject(n, "the layout of its result %s has the shape %v, and the type is %v", name(v), l.Shape, v.Type)
 	}
+	if v.Type.Elements() == 0 { // nothing is written
+		s.write(v, step, over)
+		return nil
+	}
 	root, whole := l.Root, s.whole(v, l)
 	at := -1
 	for i, x := range n.Inputs {
@@ -246,13 +250,14 @@ func (s *state) view(n *ir.Node) error {
 	return nil
 }
 
-// sliceOf reports whether a layout is that slice of another one, and inside of it.
+// sliceOf reports whether a layout is that slice of another one, and inside of it. A slice that walks backwards is a step, since no kernel
+// and no rule of this package takes negative strides.
 func sliceOf(in, l *ir.Layout, op ir.Slice) bool {
 	offset := in.Offset
 	for i, size := range l.Shape {
 		start := op.Starts[i].Int()
 		last := start + (size-1)*op.Steps[i]
-		if start < 0 || last < 0 || max(start, last) >= in.Shape[i] || size > 1 && l.Strides[i] != in.Strides[i]*op.Steps[i] {
+		if start < 0 || op.Steps[i] < 0 || last >= in.Shape[i] || size > 1 && l.Strides[i] != in.Strides[i]*op.Steps[i] {
 			return false
 		}
 		offset += start * in.Strides[i]
@@ -305,29 +310,23 @@ func sameElements(a, b *ir.Layout) bool {
 }
 
 // injective reports whether a layout shows each address once: from the smallest stride up, each stride is beyond all addresses that the
-// axes before it reach.
+// axes before it reach. For example, [3,2] with strides [2,1] is, and strides [1,1] or [0,1] are not.
 func injective(l *ir.Layout) bool {
-	reach, below := 0, 0
-	for {
-		next, repeats := 0, false
+	reach := 0
+	for axes := 0; ; axes++ {
+		next, rest := -1, 0 // the axis of the smallest stride beyond reach, and how many axes of more than one element there are
 		for i, size := range l.Shape {
-			if st := l.Strides[i]; size > 1 && st >= below && (next == 0 || st <= next) {
-				repeats = st == next || st == 0
-				next = st
+			if size <= 1 {
+				continue
+			}
+			if rest++; l.Strides[i] > reach && (next < 0 || l.Strides[i] < l.Strides[next]) {
+				next = i
 			}
 		}
-		switch {
-		case repeats || next != 0 && next <= reach:
-			return false
-		case next == 0:
-			return true
+		if next < 0 {
+			return axes == rest
 		}
-		for i, size := range l.Shape {
-			if size > 1 && l.Strides[i] == next {
-				reach += (size - 1) * next
-			}
-		}
-		below = next + 1
+		reach += (l.Shape[next] - 1) * l.Strides[next]
 	}
 }
 
