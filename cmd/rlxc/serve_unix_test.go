@@ -114,6 +114,7 @@ func TestServeFileCut(t *testing.T) {
 
 // TestServeWithFewFiles: connections are bounded by the limit of open files. A peer that opens all that it may leaves room for others.
 func TestServeWithFewFiles(t *testing.T) {
+	t.Parallel() // the server waits for its idle connections when it ends
 	log := &tail{}
 	inner := process("serve", served+"minilm", "--address", "127.0.0.1:0", "--grpc-address", "127.0.0.1:0")
 	c := exec.Command("sh", append([]string{"-c", `ulimit -n 64 && exec "$@"`, "sh"}, inner.Args...)...)
