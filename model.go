@@ -47,6 +47,7 @@ type Tensors map[string]*Tensor
 type Model struct {
 	file            engine.Source
 	inputs, outputs []ValueInfo
+	overridable     []ValueInfo
 	dims            []string
 	warnings        []string
 
@@ -63,6 +64,8 @@ type ValueInfo struct {
 	DType DType  `json:"dtype"`
 	// Shape holds a number or a symbolic expression, such as "batch", for each axis.
 	Shape []string `json:"shape"`
+	// Default is true if a run may leave the input out. The input then has the value of the model's initializer: see WithOverridable.
+	Default bool `json:"default,omitempty"`
 }
 
 // An Option changes how a model is opened.
@@ -71,6 +74,7 @@ type Option func(*opening) error
 type opening struct {
 	ops         []*ir.OpDef
 	independent bool
+	overridable []string
 }
 
 // Op defines a custom operator: its name in models, its shape rule, and its kernel on the host.
@@ -91,6 +95,17 @@ func WithOp(op Op) Option {
 func WithIndependentSizes() Option {
 	return func(o *opening) error {
 		o.independent = true
+		return nil
+	}
+}
+
+// WithOverridable makes initializers of an ONNX model inputs that have a default. Each name must be one of those that Model.Overridable
+// describes. A run may give such an input a value or leave it out. Without this option, all initializers are constants, which rewrites
+// compute with beforehand. Opening fails with ErrInput if the model has no such initializer, or if the file is a compiled file. A file that
+// Program.Save writes keeps the inputs and their defaults.
+func WithOverridable(names ...string) Option {
+	return func(o *opening) error {
+		o.overridable = append(o.overridable, names...)
 		return nil
 	}
 }
@@ -153,18 +168,24 @@ func open(opts []Option, file func([]*ir.OpDef) (engine.Source, error)) (*Model,
 	if err != nil {
 		return nil, err
 	}
-	if o.independent {
-		named := f
-		if f, err = frontend.IndependentSizes(f); err != nil {
-			return nil, errors.Join(fmt.Errorf("%s: %w", named.Name(), err), named.Close())
-		}
+	plain := f
+	if f, err = frontend.With(f, o.independent, o.overridable); err != nil {
+		return nil, errors.Join(fmt.Errorf("%s: %w", plain.Name(), err), plain.Close())
 	}
 	g, err := f.Graph()
 	if err != nil {
 		f.Close()
 		return nil, fmt.Errorf("%s: %w", f.Name(), err)
 	}
-	return &Model{file: f, lowered: g, warnings: g.Warnings, inputs: inputInfo(g), outputs: outputInfo(g), dims: g.FreeSymbols()}, nil
+	var overridable []ValueInfo
+	if m, ok := f.(engine.Overridable); ok {
+		overridable = inputInfo(m.Overridable())
+		for i := range overridable {
+			overridable[i].Default = true
+		}
+	}
+	return &Model{file: f, lowered: g, warnings: g.Warnings, inputs: inputInfo(g.Inputs), outputs: outputInfo(g), overridable: overridable,
+		dims: g.FreeSymbols()}, nil
 }
 
 // graph returns the lowered model for the caller to change.
@@ -193,6 +214,10 @@ func (m *Model) proto() *onnxpb.ModelProto {
 // Inputs describes the inputs of a run, in the model's order.
 func (m *Model) Inputs() []ValueInfo { return cloneInfo(m.inputs) }
 
+// Overridable describes the initializers that WithOverridable accepts: those that an ONNX model of IR version 4 or newer lists as inputs
+// too. It includes those that WithOverridable has made inputs. A compiled file has none.
+func (m *Model) Overridable() []ValueInfo { return cloneInfo(m.overridable) }
+
 // Outputs describes the outputs of a run, in the model's order.
 func (m *Model) Outputs() []ValueInfo { return cloneInfo(m.outputs) }
 
@@ -204,10 +229,11 @@ func cloneInfo(infos []ValueInfo) []ValueInfo {
 	return out
 }
 
-func inputInfo(g *ir.Graph) []ValueInfo {
-	out := make([]ValueInfo, len(g.Inputs))
-	for i, v := range g.Inputs {
+func inputInfo(inputs []*ir.Value) []ValueInfo {
+	out := make([]ValueInfo, len(inputs))
+	for i, v := range inputs {
 		out[i] = valueInfo(v.Name, v.Type)
+		out[i].Default = v.Default != nil
 	}
 	return out
 }

@@ -155,7 +155,7 @@ func (p *Program) CacheStats() CacheStats {
 }
 
 // Inputs describes the inputs of a run, in the model's order.
-func (p *Program) Inputs() []ValueInfo { return inputInfo(p.engine.Graph()) }
+func (p *Program) Inputs() []ValueInfo { return inputInfo(p.engine.Graph().Inputs) }
 
 // Outputs describes the outputs of a run: those of the model in its order, then the taps.
 func (p *Program) Outputs() []ValueInfo { return outputInfo(p.engine.Graph()) }

@@ -35,6 +35,8 @@ type Value struct {
 	Packed *Packed
 	// Dims is the content of a small integer tensor that carries sizes, as far as it is known symbolically.
 	Dims []Dim
+	// Default is the content of an input that a run may leave out. It is nil if every run must give the input. It must not be written.
+	Default *tensor.Tensor
 
 	Def  *Node // nil for inputs and constants
 	Uses []Use // in no particular order; outputs of the graph are not uses

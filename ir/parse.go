@@ -52,7 +52,11 @@ func (p *parser) graph(depth int) *Graph {
 	p.listOf("(", ")", func() {
 		id, name, at := p.defined()
 		p.expect(":")
-		g.Inputs = append(g.Inputs, p.number(&Value{Name: name, Type: p.typ(0)}, id, at))
+		v := p.number(&Value{Name: name, Type: p.typ(0)}, id, at)
+		if p.skip("=") {
+			v.Default = p.plain(p.typ(0), at, id)
+		}
+		g.Inputs = append(g.Inputs, v)
 	})
 	p.expect("{")
 	for !p.is("return") {
@@ -159,12 +163,15 @@ func (p *parser) constant(g *Graph) {
 		p.number(v, id, at)
 		return
 	}
+	p.number(g.NewConst(name, p.plain(t, at, id)), id, at)
+}
+
+// plain reads the content of a constant that is not packed. What "data" stands for follows from id.
+func (p *parser) plain(t Type, at, id int) *tensor.Tensor {
 	if p.is("section") {
-		p.number(g.NewConst(name, p.stored(t, at, packed.Layout{})), id, at)
-		return
+		return p.stored(t, at, packed.Layout{})
 	}
-	v := g.NewConst(name, p.content(t, at, uint64(id)))
-	p.number(v, id, at)
+	return p.content(t, at, uint64(id))
 }
 
 // result is one name on the left of a node's "=".

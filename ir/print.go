@@ -61,6 +61,11 @@ func (p *printer) graph(g *Graph, withConsts bool) {
 			p.WriteString(", ")
 		}
 		p.define(v)
+		if v.Default != nil {
+			def := (&Graph{}).NewConst(v.Name, v.Default)
+			p.printf(" = %v ", def.Type)
+			p.stored(def)
+		}
 	}
 	p.WriteString(") {\n")
 	outer := p.indent
@@ -127,6 +132,11 @@ func (p *printer) constant(v *Value) {
 	p.WriteString("const ")
 	p.define(v)
 	p.WriteString(" = ")
+	p.stored(v)
+}
+
+// stored prints the content of a constant, or the section that holds it.
+func (p *printer) stored(v *Value) {
 	switch {
 	case v.Const == nil && p.section == nil:
 		p.printf("packed %q", v.Packed.Layout.String())

@@ -58,6 +58,24 @@ func TestTextRoundTrip(t *testing.T) {
 	require.Equal(t, []string{"a", "b", "", "c"}, g.OutputNames)
 }
 
+// TestTextOfDefaults: inputs keep their defaults in the text, with all elements of those that may carry sizes.
+func TestTextOfDefaults(t *testing.T) {
+	const text = `graph "defaults" (%0 "x": f32[n], %1 "c": f32[k] = f32[2] [1, 2], %2: i64[1] = i64[1] [-1], %3: f32[n,9] = f32[3,9] data) {
+  %4: f32[n] = relu(%0)
+  return %4
+}
+`
+	g, err := ir.Parse(text)
+	require.NoError(t, err)
+	require.NoError(t, ir.Verify(g))
+	require.Equal(t, text, g.String())
+	require.Nil(t, g.Inputs[0].Default)
+	require.Equal(t, []float32{1, 2}, tensor.Of[float32](g.Inputs[1].Default))
+	g, err = ir.Parse(strings.Replace(text, "f32[2] [1, 2]", "i64[2] [1, 2]", 1))
+	require.NoError(t, err)
+	require.ErrorContains(t, ir.Verify(g), `the default of input %1 "c" is i64[2] where f32[k] is wanted`)
+}
+
 func TestParseWithoutTypes(t *testing.T) {
 	g, err := ir.Parse(`graph "" (%0: f32[n,4]) { # types of results may be left out
 		const %1: f32[4,8] = data

@@ -61,6 +61,12 @@ func (v *verifier) graph(g *Graph) {
 		if x.IsConst() {
 			v.failf("input %%%d %q is a constant", x.ID, x.Name)
 		}
+		if x.Default == nil {
+			continue
+		}
+		if err := x.Type.accepts(x.Default); err != nil {
+			v.failf("the default of input %%%d %q %w", x.ID, x.Name, err)
+		}
 	}
 	for _, n := range g.Nodes {
 		for i, x := range n.Inputs {

@@ -66,6 +66,9 @@ var ErrUnsupported = errors.New("unsupported")
 // ErrInvalid: the model contradicts itself or the ONNX specification.
 var ErrInvalid = errors.New("invalid model")
 
+// ErrOverridable: a name in Options.Overridable is no input with a default.
+var ErrOverridable = errors.New("no input with a default")
+
 // A nodeError names the node that an error is of.
 type nodeError struct {
 	name, op string
@@ -82,17 +85,43 @@ func (e *nodeError) Unwrap() error { return e.err }
 
 // Model lowers the main graph of a checked model (see package onnx), with the user's operators. It reports all problems together.
 func Model(m *onnxpb.ModelProto, custom ...*ir.OpDef) (*ir.Graph, error) {
-	return model(m, nil, custom)
+	return Options{Custom: custom}.Model(m)
 }
 
-// IndependentSizes is Model with a separate size for each axis of the inputs, for a model that uses one name for sizes that differ.
-func IndependentSizes(m *onnxpb.ModelProto, custom ...*ir.OpDef) (*ir.Graph, error) {
-	return model(m, map[string]bool{}, custom)
+// Options say how a model is lowered.
+type Options struct {
+	Custom []*ir.OpDef // the user's operators
+	// Independent gives each axis of the inputs a separate size, for a model that uses one name for sizes that differ.
+	Independent bool
+	// Overridable names inputs with a default that become inputs of the graph: see Overridable. All others are constants.
+	Overridable []string
 }
 
-func model(m *onnxpb.ModelProto, apart map[string]bool, custom []*ir.OpDef) (*ir.Graph, error) {
+// Overridable lists names and types of the inputs with a default, for which a run may give another value: initializers that the main graph
+// also lists as inputs. Before IR version 4 every initializer had to be listed, so that there the list means nothing.
+func Overridable(m *onnxpb.ModelProto) (list []*ir.Value) {
+	if m.GetIrVersion() < 4 {
+		return nil
+	}
+	stored := map[string]bool{}
+	for _, t := range m.GetGraph().GetInitializer() {
+		stored[t.GetName()] = true
+	}
+	for _, t := range m.GetGraph().GetSparseInitializer() {
+		stored[t.GetValues().GetName()] = true
+	}
+	for _, in := range m.GetGraph().GetInput() {
+		if t, err := typeOf(in.GetType(), in.GetName()); err == nil && stored[in.GetName()] {
+			list = append(list, &ir.Value{Name: in.GetName(), Type: t})
+		}
+	}
+	return list
+}
+
+// Model is the function Model with options.
+func (o Options) Model(m *onnxpb.ModelProto) (*ir.Graph, error) {
 	b := &builder{
-		apart: apart,
+		overridable: map[string]bool{},
 
 		g:     ir.NewGraph(m.GetGraph().GetName()),
 		fns:   map[fnKey]*onnxpb.FunctionProto{},
@@ -100,7 +129,19 @@ func model(m *onnxpb.ModelProto, apart map[string]bool, custom []*ir.OpDef) (*ir
 		lists: map[*ir.Value][]*ir.Value{},
 
 		maxFold: maxFold,
-		custom:  custom,
+		custom:  o.Custom,
+	}
+	if o.Independent {
+		b.apart = map[string]bool{}
+	}
+	for _, in := range Overridable(m) {
+		b.overridable[in.Name] = slices.Contains(o.Overridable, in.Name)
+	}
+	for _, name := range o.Overridable {
+		if _, ok := b.overridable[name]; !ok {
+			return nil, fmt.Errorf("%w: %s is no initializer that the graph lists as an input, in IR version 4 or newer", ErrOverridable,
+				onnx.Quote(name))
+		}
 	}
 	for _, f := range m.GetFunctions() {
 		b.fns[fnKey{domain(f.GetDomain()), f.GetName(), f.GetOverload()}] = f
@@ -165,16 +206,18 @@ type builder struct {
 	nodes   int
 	opset   int // of ai.onnx in the main graph
 
-	maxFold  int                     // the size up to which an operand that must be known is evaluated
-	blocked  int                     // channels that are beside each other in the layout of com.microsoft.nchwc
-	deferred int                     // nodes that were left to the run
-	taps     int                     // nodes that transposed convolutions became: see affords
-	listed   int                     // elements that lists holds
-	unrolled int                     // nodes of unrolled loops
-	apart    map[string]bool         // the names of sizes that inputs have; nil where axes share them
-	sparse   int                     // bytes of the dense tensors that sparse ones stand for
-	weights  int                     // elements of the weights that were computed
-	made     map[*ir.Value]*ir.Value // the weights that were computed, by what makes them
+	maxFold  int             // the size up to which an operand that must be known is evaluated
+	blocked  int             // channels that are beside each other in the layout of com.microsoft.nchwc
+	deferred int             // nodes that were left to the run
+	taps     int             // nodes that transposed convolutions became: see affords
+	listed   int             // elements that lists holds
+	unrolled int             // nodes of unrolled loops
+	apart    map[string]bool // the names of sizes that inputs have; nil where axes share them
+	// overridable has the names of all inputs with a default: true for those that become inputs of the graph.
+	overridable map[string]bool
+	sparse      int                     // bytes of the dense tensors that sparse ones stand for
+	weights     int                     // elements of the weights that were computed
+	made        map[*ir.Value]*ir.Value // the weights that were computed, by what makes them
 
 	problems []error
 	warnings []string            // without those that were given before
@@ -253,14 +296,20 @@ func (b *builder) graph(g *onnxpb.GraphProto, s *scope) {
 			if err := checkDeclared(w.Type, in.GetType()); err != nil {
 				b.problem(fmt.Errorf("%w: input %s is an initializer: %w", ErrInvalid, onnx.Quote(in.GetName()), err))
 			}
-			continue
+			if !b.overridable[in.GetName()] {
+				continue
+			}
 		}
 		t, err := typeOf(in.GetType(), in.GetName())
 		if err != nil {
 			b.problem(fmt.Errorf("input %s: %w", onnx.Quote(in.GetName()), err))
 			t = ir.TensorOf(tensor.F32)
 		}
-		s.vals[in.GetName()] = b.g.AddInput(in.GetName(), b.distinguish(in.GetName(), t))
+		v := b.g.AddInput(in.GetName(), b.distinguish(in.GetName(), t))
+		if w := s.vals[in.GetName()]; w != nil {
+			v.Default = w.Const.Aligned()
+		}
+		s.vals[in.GetName()] = v
 	}
 	b.body(g.GetNode(), s)
 	if len(g.GetOutput()) == 0 && s.outer == nil {

@@ -16,6 +16,8 @@ type Value struct {
 	Kind     Kind
 	Tensor   *tensor.Tensor // of a TensorKind
 	Elements []*Value       // of a SequenceKind all, of an OptionalKind one or none
+	// Name is the name of the value in the file. Files may leave it empty.
+	Name string
 }
 
 // Whole is the value as package tensor has it: elements in a sequence.
@@ -87,11 +89,11 @@ func parse[M proto.Message](data []byte, m M, read func(M) (*Value, error)) (*Va
 
 func tensorValue(tp *onnxpb.TensorProto) (*Value, error) {
 	t, err := Tensor(tp)
-	return &Value{Kind: TensorKind, Tensor: t}, err
+	return &Value{Kind: TensorKind, Tensor: t, Name: tp.Name}, err
 }
 
 func sequenceValue(p *onnxpb.SequenceProto) (*Value, error) {
-	v := &Value{Kind: SequenceKind}
+	v := &Value{Kind: SequenceKind, Name: p.Name}
 	var err error
 	switch onnxpb.SequenceProto_DataType(p.ElemType) {
 	case onnxpb.SequenceProto_UNDEFINED:
@@ -108,7 +110,7 @@ func sequenceValue(p *onnxpb.SequenceProto) (*Value, error) {
 }
 
 func optionalValue(p *onnxpb.OptionalProto) (*Value, error) {
-	v := &Value{Kind: OptionalKind}
+	v := &Value{Kind: OptionalKind, Name: p.Name}
 	var err error
 	switch onnxpb.OptionalProto_DataType(p.ElemType) {
 	case onnxpb.OptionalProto_UNDEFINED: // it holds nothing

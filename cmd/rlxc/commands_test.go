@@ -16,6 +16,7 @@ import (
 
 	"github.com/rlxc/rlxc/internal/modeltest"
 	"github.com/rlxc/rlxc/internal/options"
+	"github.com/rlxc/rlxc/ir"
 )
 
 // commandFolder is a working folder with the models of makeModels and of package pipeline, without variables of the environment that
@@ -76,7 +77,7 @@ func show(t *testing.T, out io.Writer, file string) {
 	if read := readers[filepath.Ext(file)]; read != nil {
 		data, err := os.ReadFile(file)
 		require.NoError(t, err)
-		in, err := read(data, 0, 1<<20)
+		in, err := read(data, ir.Type{}, 1<<20)
 		require.NoError(t, err)
 		var names []string
 		for name := range in {

@@ -24,6 +24,7 @@ func compileCommand() *cobra.Command {
 	o := newModelFlags()
 	var why bool
 	var output, html string
+	var overridable []string
 	c := &cobra.Command{
 		Use:   "compile M",
 		Short: "compile a model, print its steps, or write a compiled file",
@@ -49,12 +50,15 @@ weights again.`,
 	o.registerStrict(c)
 	c.Flags().StringVarP(&output, "output", "o", "", "write the program to a .rlxc file")
 	c.Flags().StringVar(&html, "html", "", "write the graph before and after each pass to an HTML file")
+	c.Flags().StringArrayVar(&overridable, "overridable", nil,
+		"initializer that becomes an input with a default: one that inspect lists as such (repeatable)")
 	c.Flags().BoolVar(&why, "why", false, "report where a fusion almost applied, and what prevented it")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		src, err := o.find(args[0])
 		if err != nil {
 			return err
 		}
+		src.overridable = func([]string) ([]string, error) { return overridable, nil }
 		levels := strings.Split(o.CPU, ",")
 		if len(levels) > 1 && output == "" {
 			return usagef("--cpu %s: several levels require -o", o.CPU)

@@ -127,7 +127,7 @@ func (o *modelFlags) loadReference(s *source, level onnxruntime.Level, taps []on
 	if s.compiled() {
 		return nil, compiledError(s)
 	}
-	opts := onnxruntime.Options{Library: o.library, Threads: o.Threads, Level: level, Taps: taps}
+	opts := onnxruntime.Options{Library: o.library, Threads: o.Threads, Level: level, Taps: taps, Overridable: s.overridable}
 	if s.path != "" {
 		r, err := onnxruntime.Open(s.path, opts)
 		return &ortEngine{r}, err
@@ -173,7 +173,7 @@ func (e *ortEngine) Run(ctx context.Context, in rlxc.Tensors) (rlxc.Tensors, err
 func infos(list []onnxruntime.ValueInfo) []rlxc.ValueInfo {
 	out := make([]rlxc.ValueInfo, len(list))
 	for i, v := range list {
-		out[i] = rlxc.ValueInfo{Name: v.Name, DType: v.DType, Shape: v.Shape}
+		out[i] = rlxc.ValueInfo{Name: v.Name, DType: v.DType, Shape: v.Shape, Default: v.Default}
 	}
 	return out
 }
@@ -184,7 +184,9 @@ type oracle struct{ graph *ir.Graph }
 func (e *oracle) Run(_ context.Context, in rlxc.Tensors) (rlxc.Tensors, error) {
 	inputs := make([]*tensor.Tensor, len(e.graph.Inputs))
 	for i, v := range e.graph.Inputs {
-		inputs[i] = in[v.Name]
+		if inputs[i] = in[v.Name]; inputs[i] == nil {
+			inputs[i] = v.Default
+		}
 	}
 	values, err := ir.Interpret(e.graph, inputs)
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 // machine out of memory.
 const maxInput = 1 << 30
 
-// A maker makes inputs up.
+// A maker makes inputs up, but for inputs with a default.
 type maker struct {
 	infos  []rlxc.ValueInfo
 	limits map[string]int // of inputs that index tables: the sizes of the tables
@@ -92,6 +92,9 @@ func mask(t *tensor.Tensor, rng *rand.Rand) {
 func (m *maker) fill(sizes map[string]int, write func(rlxc.ValueInfo, *tensor.Tensor)) (rlxc.Tensors, error) {
 	out, total := rlxc.Tensors{}, 0
 	for _, v := range m.infos {
+		if v.Default {
+			continue
+		}
 		if !v.DType.Valid() { // a sequence or an optional
 			out[v.Name] = tensor.NewSequence()
 			continue
@@ -178,10 +181,13 @@ var passesOn = [ir.NumKinds]bool{
 	ir.KindMaterialize: true,
 }
 
-// freeDims lists the symbols of the inputs' shapes in order of appearance.
+// freeDims lists the symbols of the inputs' shapes in order of appearance. Inputs with a default have sizes without them.
 func freeDims(infos []rlxc.ValueInfo) []string {
 	var free []string
 	for _, v := range infos {
+		if v.Default {
+			continue
+		}
 		for _, text := range v.Shape {
 			if name := symbolOf(text); name != "" && !slices.Contains(free, name) {
 				free = append(free, name)

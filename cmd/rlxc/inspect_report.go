@@ -113,7 +113,7 @@ func (i *inspection) inspect(ctx context.Context, src *source) (*inspectReport, 
 	for _, n := range g.Nodes {
 		flops = flops.Add(ir.Flops(n))
 	}
-	r.Inputs, r.Outputs, r.Flops = m.Inputs(), m.Outputs(), flops.String()
+	r.Inputs, r.Outputs, r.Flops = slices.Concat(m.Inputs(), m.Overridable()), m.Outputs(), flops.String()
 	if len(i.Dims) > 0 {
 		return r, i.need(ctx, r, m)
 	}
@@ -259,6 +259,9 @@ func (r *inspectReport) count(p *onnxpb.ModelProto) {
 	r.sortOperators()
 }
 
+// shownDefaults is the number of inputs with a default that text prints: some exporters list every weight as an input.
+const shownDefaults = 8
+
 func (r *inspectReport) text(out io.Writer) error {
 	defer func() {
 		if len(r.Meant) > 0 {
@@ -285,8 +288,16 @@ func (r *inspectReport) text(out io.Writer) error {
 	for _, domain := range slices.Sorted(maps.Keys(r.Opsets)) {
 		fmt.Fprintf(w, "opset\t%s %d\n", shown(domain), r.Opsets[domain])
 	}
+	defaults := 0
 	for _, v := range r.Inputs {
-		fmt.Fprintf(w, "input\t%s\n", infoText(v))
+		if !v.Default {
+			fmt.Fprintf(w, "input\t%s\n", infoText(v))
+		} else if defaults++; defaults <= shownDefaults {
+			fmt.Fprintf(w, "input\t%s, with a default\n", infoText(v))
+		}
+	}
+	if more := defaults - shownDefaults; more > 0 {
+		fmt.Fprintf(w, "\tand %d more with a default\n", more)
 	}
 	for _, v := range r.Outputs {
 		fmt.Fprintf(w, "output\t%s\n", infoText(v))

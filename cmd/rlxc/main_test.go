@@ -165,6 +165,10 @@ func makeModels(dir string) error {
 		write("cut.onnx", func(p *onnxpb.ModelProto) { must(p, prototext.Unmarshal([]byte(cutModel), p)) }),
 		write("lists.onnx", func(p *onnxpb.ModelProto) { must(p, prototext.Unmarshal([]byte(listsModel), p)) }),
 		write("table.onnx", func(p *onnxpb.ModelProto) { must(p, prototext.Unmarshal([]byte(tableModel), p)) }),
+		write("default.onnx", func(p *onnxpb.ModelProto) { must(p, prototext.Unmarshal([]byte(defaultModel), p)) }),
+		write("optional.onnx", func(p *onnxpb.ModelProto) { must(p, prototext.Unmarshal([]byte(optionalModel), p)) }),
+		writeDefaults(filepath.Join(dir, "default")),
+		writeOptional(filepath.Join(dir, "optional.pb")),
 		writeExamples(filepath.Join(dir, "examples.npz")),
 		os.WriteFile(filepath.Join(dir, "truncated.onnx"), data[:len(data)/2], 0o644),
 		os.WriteFile(filepath.Join(dir, "noise.onnx"), noise, 0o644),
@@ -212,6 +216,52 @@ ir_version: 8 opset_import: {version: 18} graph: {
 	node: {name: "look" op_type: "Gather" input: ["t", "i"] output: "y"}
 	output: {name: "y" type: {tensor_type: {elem_type: 1}}}
 }`
+
+// defaultModel adds c to x, where c is an input with the default 2.
+const defaultModel = `
+ir_version: 8 opset_import: {version: 17} graph: {
+	name: "default"
+	input: {name: "x" type: {tensor_type: {elem_type: 1 shape: {dim: {dim_param: "n"}}}}}
+	input: {name: "c" type: {tensor_type: {elem_type: 1 shape: {dim: {dim_param: "k"}}}}}
+	initializer: {name: "c" dims: 1 data_type: 1 float_data: 2}
+	node: {name: "add" op_type: "Add" input: ["x", "c"] output: "y"}
+	output: {name: "y" type: {tensor_type: {elem_type: 1}}}
+}`
+
+// writeDefaults writes a folder of defaultModel with two recorded runs, of which the second gives c a value.
+func writeDefaults(folder string) error {
+	p := new(onnxpb.ModelProto)
+	must(p, prototext.Unmarshal([]byte(defaultModel), p))
+	record := func(file, name string, x ...float32) error {
+		file = filepath.Join(folder, file)
+		data, err := proto.Marshal(onnx.FromTensor(name, tensor.FromSlice(x)))
+		return errors.Join(err, os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, data, 0o644))
+	}
+	return errors.Join(
+		record("test_data_set_0/input_0.pb", "x", 1, 2), record("test_data_set_0/output_0.pb", "y", 3, 4),
+		record("test_data_set_1/input_0.pb", "c", 10), record("test_data_set_1/input_1.pb", "x", 1, 2, 3),
+		record("test_data_set_1/output_0.pb", "y", 11, 12, 13),
+		onnx.Save(filepath.Join(folder, "model.onnx"), p),
+	)
+}
+
+// optionalModel returns whether an optional input holds a tensor, and the tensor.
+const optionalModel = `
+ir_version: 8 opset_import: {version: 18} graph: {
+	name: "optional"
+	input: {name: "o" type: {optional_type: {elem_type: {tensor_type: {elem_type: 1 shape: {dim: {dim_param: "n"}}}}}}}
+	node: {name: "has" op_type: "OptionalHasElement" input: "o" output: "held"}
+	node: {name: "get" op_type: "OptionalGetElement" input: "o" output: "y"}
+	output: {name: "held" type: {tensor_type: {elem_type: 9}}}
+	output: {name: "y" type: {tensor_type: {elem_type: 1}}}
+}`
+
+// writeOptional writes an optional that holds a tensor.
+func writeOptional(file string) error {
+	data, err := proto.Marshal(&onnxpb.OptionalProto{ElemType: int32(onnxpb.OptionalProto_TENSOR),
+		TensorValue: onnx.FromTensor("", tensor.FromSlice([]float32{5, 6, 7}))})
+	return errors.Join(err, os.WriteFile(file, data, 0o644))
+}
 
 // writeExamples writes a batch of 20 rows for a tiny model.
 func writeExamples(file string) error {

@@ -2,8 +2,11 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
+	"path"
 	"slices"
 	"strings"
 
@@ -12,8 +15,8 @@ import (
 	"github.com/rlxc/rlxc/internal/onnxruntime"
 	"github.com/rlxc/rlxc/internal/options"
 	"github.com/rlxc/rlxc/ir"
-	"github.com/rlxc/rlxc/lower"
 	"github.com/rlxc/rlxc/models"
+	"github.com/rlxc/rlxc/onnx"
 	"github.com/rlxc/rlxc/onnx/onnxpb"
 )
 
@@ -51,9 +54,8 @@ func (v *validation) cases(src *source, e engine) ([]testCase, error) {
 		if err != nil {
 			return nil, err
 		}
-		declared := declaredIn(e, (*onnxpb.GraphProto).GetInput, namesOf(e.Inputs()))
 		for _, set := range sets {
-			in, err := models.ReadSet(src.folder, set, "input", declared)
+			in, err := recordedInputs(src, e, set)
 			if err != nil {
 				return nil, err
 			}
@@ -90,6 +92,57 @@ func (v *validation) cases(src *source, e engine) ([]testCase, error) {
 		cases = append(cases, testCase{dims: b, inputs: in})
 	}
 	return cases, nil
+}
+
+// recordedInputs reads the inputs of a set. If a set gives an input with a default, its files say which by the names in them. Without such
+// names, they are the inputs that have no default, in the model's order.
+func recordedInputs(src *source, e engine, set string) (rlxc.Tensors, error) {
+	var names []string
+	for _, v := range e.Inputs() {
+		if !v.Default {
+			names = append(names, v.Name)
+		}
+	}
+	if all := namesOf(e.Inputs()); len(all) > len(names) {
+		if given, err := recordedNames(src.folder, set); err != nil {
+			return nil, err
+		} else if !slices.ContainsFunc(given, func(name string) bool { return !slices.Contains(all, name) }) {
+			names = given
+		}
+	}
+	return models.ReadSet(src.folder, set, "input", declaredIn(e, (*onnxpb.GraphProto).GetInput, names))
+}
+
+// recordedNames returns the names in the files input_0.pb, input_1.pb, … of a set, which hold tensors.
+func recordedNames(folder fs.FS, set string) (names []string, err error) {
+	for {
+		data, err := fs.ReadFile(folder, path.Join(set, fmt.Sprintf("input_%d.pb", len(names))))
+		if errors.Is(err, fs.ErrNotExist) {
+			return names, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		v, err := onnx.ParseValue(data, nil)
+		if err != nil {
+			return nil, err
+		}
+		names = append(names, v.Name)
+	}
+}
+
+// recordedGiven returns the names of the inputs in all sets.
+func recordedGiven(folder fs.FS) ([]string, error) {
+	sets, err := models.Sets(folder)
+	var all []string
+	for _, set := range sets {
+		names, err := recordedNames(folder, set)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, names...)
+	}
+	return all, err
 }
 
 // references are what --against takes.
@@ -155,12 +208,11 @@ func (r *reference) loadOracle(src *source, tapped []rlxc.ValueInfo) error {
 	if err != nil {
 		return err
 	}
-	p := inside.Proto(m)
-	if p == nil {
+	if inside.Proto(m) == nil {
 		m.Close()
 		return usagef("%s is a compiled file: add the .onnx file that it was made from, --against eval --reference FILE", src.name)
 	}
-	g, err := lower.Model(p)
+	g, err := inside.Model(m)
 	if err != nil {
 		m.Close()
 		return err

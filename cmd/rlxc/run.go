@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -12,6 +13,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/rlxc/rlxc"
+	"github.com/rlxc/rlxc/internal/inside"
+	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/tensor"
 )
 
@@ -86,6 +89,7 @@ func (r *running) run(c *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
+	src.overridable = amongDefaults(func() ([]string, error) { return inputNames(r.inputs, r.MemoryLimit) })
 	sizes := r.Dims
 	if r.Unpad || c.Flags().Changed("memory-limit") {
 		r.Dims = nil // of the inputs only: a program of fixed sizes leaves no padding out, and takes its batch as it is
@@ -136,7 +140,13 @@ func (r *running) gather(c *cobra.Command, src *source, e engine, given map[stri
 		}
 		return r.text.tokenize(c, tok, src, e)
 	}
-	in, err := readInputs(r.inputs, e.Inputs(), r.MemoryLimit)
+	types := map[string]ir.Type{}
+	if o, ok := e.(*own); ok {
+		for _, v := range inside.Program(o.program).Graph().Inputs {
+			types[v.Name] = v.Type
+		}
+	}
+	in, err := readInputs(r.inputs, e.Inputs(), types, r.MemoryLimit)
 	if err != nil || !r.zeros && !r.random {
 		if len(r.inputs) == 0 && len(e.Inputs()) > 0 {
 			return nil, usagef("no inputs: add --input, --random, --zeros or --text")
@@ -156,7 +166,7 @@ func (r *running) gather(c *cobra.Command, src *source, e engine, given map[stri
 			missing = append(missing, v)
 			continue
 		}
-		if t.IsSequence() {
+		if t.IsSequence() || slices.Equal(v.Shape, []string{"*"}) {
 			continue
 		}
 		if t.Rank() != len(v.Shape) {

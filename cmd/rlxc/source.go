@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -30,6 +31,8 @@ type source struct {
 	file   string // in folder
 
 	independent bool // see rlxc.WithIndependentSizes
+	// overridable chooses among the inputs with a default those that runs give a value: see rlxc.WithOverridable. nil chooses none.
+	overridable func(defaults []string) ([]string, error)
 }
 
 // find resolves the M of a command line: a file, a folder that holds model.onnx, or a built-in name; an existing path wins.
@@ -96,6 +99,22 @@ func (s *source) open() (*rlxc.Model, error) {
 	if s.independent {
 		opts = append(opts, rlxc.WithIndependentSizes())
 	}
+	m, err := s.openWith(opts...)
+	if err != nil || s.overridable == nil {
+		return m, err
+	}
+	names, err := s.overridable(namesOf(m.Overridable()))
+	if err == nil && len(names) == 0 {
+		return m, nil
+	}
+	m.Close()
+	if err != nil {
+		return nil, err
+	}
+	return s.openWith(append(opts, rlxc.WithOverridable(names...))...)
+}
+
+func (s *source) openWith(opts ...rlxc.Option) (*rlxc.Model, error) {
 	if s.path != "" {
 		return rlxc.Open(s.path, opts...)
 	}
@@ -104,6 +123,17 @@ func (s *source) open() (*rlxc.Model, error) {
 		return nil, err
 	}
 	return rlxc.Read(bytes.NewReader(data), int64(len(data)), s.name, opts...)
+}
+
+// amongDefaults chooses the inputs with a default that names returns, which is not called if there are none.
+func amongDefaults(names func() ([]string, error)) func([]string) ([]string, error) {
+	return func(defaults []string) ([]string, error) {
+		if len(defaults) == 0 {
+			return nil, nil
+		}
+		list, err := names()
+		return slices.DeleteFunc(defaults, func(name string) bool { return !slices.Contains(list, name) }), err
+	}
 }
 
 // compiled reports whether the model is a compiled file.

@@ -5,24 +5,28 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
 
 	"github.com/rlxc/rlxc"
 	"github.com/rlxc/rlxc/internal/files"
+	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/onnx"
+	"github.com/rlxc/rlxc/onnx/onnxpb"
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// readers read the tensors of a file by the ending of its name; format says what the endings mean. want is the type of bare
-// JSON lists, which do not say theirs. A file of one tensor has the empty name for it.
-var readers = map[string]func(data []byte, want tensor.DType, limit int64) (rlxc.Tensors, error){
-	".npy": func(data []byte, _ tensor.DType, limit int64) (rlxc.Tensors, error) {
+// readers read the tensors of a file by the ending of its name; format says what the endings mean. want is the type of the input: bare
+// JSON lists do not say their element type, and protobuf files not whether they hold a tensor, a sequence or an optional. A file of one
+// tensor has the empty name for it.
+var readers = map[string]func(data []byte, want ir.Type, limit int64) (rlxc.Tensors, error){
+	".npy": func(data []byte, _ ir.Type, limit int64) (rlxc.Tensors, error) {
 		t, err := tensor.ReadNPY(bytes.NewReader(data), limit)
 		return rlxc.Tensors{"": t}, err
 	},
-	".npz": func(data []byte, _ tensor.DType, limit int64) (rlxc.Tensors, error) {
+	".npz": func(data []byte, _ ir.Type, limit int64) (rlxc.Tensors, error) {
 		list, err := tensor.ReadNPZ(bytes.NewReader(data), int64(len(data)), limit)
 		out := rlxc.Tensors{}
 		for _, t := range list {
@@ -30,17 +34,31 @@ var readers = map[string]func(data []byte, want tensor.DType, limit int64) (rlxc
 		}
 		return out, err
 	},
-	".pb": func(data []byte, _ tensor.DType, _ int64) (rlxc.Tensors, error) {
-		v, err := onnx.ParseValue(data, nil)
+	".pb": func(data []byte, want ir.Type, _ int64) (rlxc.Tensors, error) {
+		v, err := onnx.ParseValue(data, kinds[want.Kind])
 		if err != nil {
 			return nil, err
 		}
 		return rlxc.Tensors{"": v.Whole()}, nil
 	},
-	".json": func(data []byte, want tensor.DType, _ int64) (rlxc.Tensors, error) {
-		t, err := tensor.ParseJSON(data, want)
+	".json": func(data []byte, want ir.Type, _ int64) (rlxc.Tensors, error) {
+		t, err := tensor.ParseJSON(data, elementType(want))
 		return rlxc.Tensors{"": t}, err
 	},
+}
+
+// kinds are the types by which package onnx reads a file. It needs nothing of them but the kind.
+var kinds = map[ir.TypeKind]*onnxpb.TypeProto{
+	ir.SequenceType: {Value: &onnxpb.TypeProto_SequenceType{SequenceType: &onnxpb.TypeProto_Sequence{}}},
+	ir.OptionalType: {Value: &onnxpb.TypeProto_OptionalType{OptionalType: &onnxpb.TypeProto_Optional{}}},
+}
+
+// elementType returns the type of the numbers in a value.
+func elementType(t ir.Type) tensor.DType {
+	for t.Elem != nil {
+		t = *t.Elem
+	}
+	return t.DType
 }
 
 // writers write tensors to a file by the ending of its name.
@@ -90,9 +108,25 @@ func endings[F any](table map[string]F) string {
 	return strings.Join(list, ", ")
 }
 
+// inputNames returns the names that the flags --input give, and those of the arrays in archives without a name.
+func inputNames(flags []string, limit int64) (names []string, err error) {
+	for _, flag := range flags {
+		if name, _, named := strings.Cut(flag, "="); named {
+			names = append(names, name)
+			continue
+		}
+		in, err := readInputs([]string{flag}, nil, nil, limit)
+		if err != nil {
+			return nil, err
+		}
+		names = slices.AppendSeq(names, maps.Keys(in))
+	}
+	return names, nil
+}
+
 // readInputs reads the flags --input: name=file, or an archive whose arrays are named after the inputs. Neither a file nor what it
-// unpacks to takes more than limit bytes.
-func readInputs(flags []string, infos []rlxc.ValueInfo, limit int64) (rlxc.Tensors, error) {
+// unpacks to takes more than limit bytes. types are those of the model's inputs, by name. A tensor for an optional input is its content.
+func readInputs(flags []string, infos []rlxc.ValueInfo, types map[string]ir.Type, limit int64) (rlxc.Tensors, error) {
 	out := rlxc.Tensors{}
 	for _, flag := range flags {
 		name, file, named := strings.Cut(flag, "=")
@@ -107,13 +141,17 @@ func readInputs(flags []string, infos []rlxc.ValueInfo, limit int64) (rlxc.Tenso
 		if err != nil {
 			return nil, err
 		}
-		var want tensor.DType
+		var want ir.Type
 		if named {
 			i := slices.IndexFunc(infos, func(v rlxc.ValueInfo) bool { return v.Name == name })
 			if i < 0 {
 				return nil, fmt.Errorf("--input %s: unknown input %q: the model takes %s", flag, name, strings.Join(namesOf(infos), ", "))
 			}
-			want = infos[i].DType
+			if t, ok := types[name]; ok {
+				want = t
+			} else {
+				want.DType = infos[i].DType
+			}
 		}
 		tensors, err := read(data, want, limit)
 		if err != nil {
@@ -135,6 +173,11 @@ func readInputs(flags []string, infos []rlxc.ValueInfo, limit int64) (rlxc.Tenso
 			}
 		default:
 			return nil, fmt.Errorf("%s has several arrays, and none is named %q", file, name)
+		}
+	}
+	for name, x := range out {
+		if types[name].Kind == ir.OptionalType && !x.IsSequence() {
+			out[name] = tensor.NewSequence(x)
 		}
 	}
 	return out, nil

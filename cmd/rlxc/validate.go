@@ -103,6 +103,9 @@ func (v *validation) run(c *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
+	if len(v.shapes) == 0 {
+		src.overridable = amongDefaults(func() ([]string, error) { return recordedGiven(src.folder) })
+	}
 	e, err := v.loadTested(c.Context(), src, taps)
 	if err != nil {
 		return err

@@ -183,7 +183,7 @@ func (f *frame) sequenceStarts(starts []int, inputs map[string]*tensor.Tensor) (
 			return nil, fmt.Errorf("input %s is %v: want %s of %d tokens", files.Quote(v.Name), x, v.Type.DType, total)
 		}
 	}
-	return starts, unknownInput(f.graph, inputs)
+	return starts, f.unknownInput(inputs)
 }
 
 // direct reports whether only packing comes before the main part. Then a packed batch need not be padded.

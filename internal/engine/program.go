@@ -51,6 +51,12 @@ type Leveled interface {
 	For(target string) (Source, bool)
 }
 
+// Overridable is a Source whose programs may have inputs with a default.
+type Overridable interface {
+	// Overridable lists names and types of these inputs, whether the program has them or constants.
+	Overridable() []*ir.Value
+}
+
 // A Program is a model compiled for a device. It may be used by several goroutines.
 type Program struct {
 	opts   options.Compile

@@ -255,17 +255,20 @@ func (f *frame) order(inputs map[string]*tensor.Tensor) error {
 			}
 			continue
 		}
-		if t == nil && slices.Contains(f.lazy, v) {
+		switch {
+		case t == nil && v.Default != nil && !ok:
+			f.values[v] = v.Default
+			continue
+		case t == nil && slices.Contains(f.lazy, v):
 			continue // the branch that needs it says so
-		}
-		if t == nil {
+		case t == nil:
 			return missingInput(f.graph, v)
 		}
 		f.values[v] = f.s.detached(t)
 		found++
 	}
 	if found < len(inputs) {
-		return unknownInput(f.graph, inputs)
+		return f.unknownInput(inputs)
 	}
 	return nil
 }
@@ -274,12 +277,18 @@ func missingInput(g *ir.Graph, v *ir.Value) error {
 	return fmt.Errorf("input %s is missing: the model takes %s", files.Quote(v.Name), signature(g))
 }
 
-// unknownInput is the error of an input that a graph does not have, nil if it has all.
-func unknownInput(g *ir.Graph, inputs map[string]*tensor.Tensor) error {
+// unknownInput returns an error that names an input that the program does not have. It returns nil if the program has all of them.
+func (f *frame) unknownInput(inputs map[string]*tensor.Tensor) error {
 	for name := range inputs {
-		if !slices.ContainsFunc(g.Inputs, func(v *ir.Value) bool { return v.Name == name }) {
-			return fmt.Errorf("the model has no input %s: it takes %s", files.Quote(name), signature(g))
+		named := func(v *ir.Value) bool { return v.Name == name }
+		if slices.ContainsFunc(f.graph.Inputs, named) {
+			continue
 		}
+		if m, ok := f.s.p.file.(Overridable); ok && slices.ContainsFunc(m.Overridable(), named) {
+			return fmt.Errorf("input %s has a default, which is compiled as a constant: to give it a value, open the model with "+
+				"WithOverridable", files.Quote(name))
+		}
+		return fmt.Errorf("the model has no input %s: it takes %s", files.Quote(name), signature(f.graph))
 	}
 	return nil
 }

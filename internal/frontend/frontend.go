@@ -20,8 +20,7 @@ import (
 // ONNX is an ONNX model.
 type ONNX struct {
 	*onnx.Model
-	ops         []*ir.OpDef
-	independent bool // see IndependentSizes
+	options lower.Options
 }
 
 // Retain implements engine.Source.
@@ -33,23 +32,29 @@ func (s ONNX) Compiled() *artifact.Info { return nil }
 // Graph implements engine.Source.
 func (s ONNX) Graph() (_ *ir.Graph, err error) {
 	defer engine.Guard(&err, debug.SetPanicOnFault(true))
-	lowers := lower.Model
-	if s.independent {
-		lowers = lower.IndependentSizes
-	}
-	g, err := lowers(s.Model.Proto, s.ops...)
+	g, err := s.options.Model(s.Model.Proto)
 	return g, withKind(err)
 }
 
-// IndependentSizes returns the model with a name for each axis of its inputs. A compiled file was proven and rewritten by the names that it
-// has, and takes no others.
-func IndependentSizes(s engine.Source) (engine.Source, error) {
+// Overridable implements engine.Overridable.
+func (s ONNX) Overridable() []*ir.Value { return lower.Overridable(s.Model.Proto) }
+
+// With returns the model with independent sizes, or with overridable inputs: see lower.Options. A compiled file was proven and rewritten
+// by the names of sizes and the constants that it has, and takes no others.
+func With(s engine.Source, independent bool, overridable []string) (engine.Source, error) {
+	if !independent && len(overridable) == 0 {
+		return s, nil
+	}
 	m, ok := s.(ONNX)
-	if !ok {
+	switch {
+	case !ok && independent:
 		return nil, engine.WithKind(engine.ErrInput,
 			errors.New("a compiled file keeps the names of its sizes: compile the model again with independent sizes"))
+	case !ok:
+		return nil, engine.WithKind(engine.ErrInput,
+			errors.New("a compiled file keeps its constants: compile the model again with overridable inputs"))
 	}
-	m.independent = true
+	m.options.Independent, m.options.Overridable = independent, overridable
 	return m, nil
 }
 
@@ -101,7 +106,7 @@ func model(f *onnx.Model, ops []*ir.OpDef, err error) (engine.Source, error) {
 	if err != nil {
 		return nil, withKind(err)
 	}
-	return ONNX{Model: f, ops: ops}, nil
+	return ONNX{Model: f, options: lower.Options{Custom: ops}}, nil
 }
 
 // withKind finds the kind of what reading and lowering report.
@@ -109,6 +114,8 @@ func withKind(err error) error {
 	switch {
 	case err == nil:
 		return nil
+	case errors.Is(err, lower.ErrOverridable):
+		return engine.WithKind(engine.ErrInput, err)
 	case errors.Is(err, lower.ErrUnsupported):
 		return engine.WithKind(engine.ErrUnsupportedOp, err)
 	case errors.Is(err, onnx.ErrInvalid), errors.Is(err, lower.ErrInvalid):

@@ -54,19 +54,34 @@ func labels(n *onnxpb.NodeProto) int64 {
 }
 
 // ports describes the inputs and outputs of a run.
-func ports(p *onnxpb.ModelProto, taps []Tap) (in, out []ValueInfo, err error) {
-	defaults := map[string]bool{}
+func ports(p *onnxpb.ModelProto, o Options) (in, out []ValueInfo, err error) {
+	stored := map[string]bool{}
 	for _, t := range p.Graph.Initializer {
-		defaults[t.Name] = true
+		stored[t.Name] = true
+	}
+	for _, t := range p.Graph.SparseInitializer {
+		stored[t.GetValues().GetName()] = true
+	}
+	var defaults, given []string
+	for _, v := range p.Graph.Input {
+		if stored[v.Name] && p.IrVersion >= 4 {
+			defaults = append(defaults, v.Name)
+		}
+	}
+	if o.Overridable != nil {
+		if given, err = o.Overridable(defaults); err != nil {
+			return nil, nil, err
+		}
 	}
 	for _, v := range p.Graph.Input {
-		if defaults[v.Name] {
+		if stored[v.Name] && !slices.Contains(given, v.Name) {
 			continue
 		}
 		info, err := valueInfo(v)
 		if err != nil {
 			return nil, nil, fmt.Errorf("input %q: %w", v.Name, err)
 		}
+		info.Default = stored[v.Name]
 		in = append(in, info)
 	}
 	for _, v := range p.Graph.Output {
@@ -80,7 +95,7 @@ func ports(p *onnxpb.ModelProto, taps []Tap) (in, out []ValueInfo, err error) {
 		}
 		out = append(out, info)
 	}
-	for _, t := range taps {
+	for _, t := range o.Taps {
 		if !slices.ContainsFunc(out, func(v ValueInfo) bool { return v.Name == t.Name }) {
 			out = append(out, ValueInfo{Name: t.Name, DType: t.DType, Unranked: true})
 		}

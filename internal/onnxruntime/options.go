@@ -23,6 +23,8 @@ type Options struct {
 	Threads int    // that one operator may use; 0 for as many as onnxruntime likes
 	Level   Level
 	Taps    []Tap // intermediate values to output too
+	// Overridable chooses among the names of the inputs with a default those that a run may give a value. nil chooses none.
+	Overridable func(defaults []string) ([]string, error)
 }
 
 // A Tap names an intermediate value that becomes an output, of its type.
@@ -38,4 +40,5 @@ type ValueInfo struct {
 	Shape []string // a number or a name for each axis
 	// Unranked says that the model does not declare a shape.
 	Unranked bool
+	Default  bool // a run may leave the input out
 }

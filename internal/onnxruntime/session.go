@@ -45,7 +45,7 @@ func newSession(m *onnx.Model, path string, o Options) (*Session, error) {
 	}
 	s := &Session{library: l}
 	proto := unzipped(m.Proto)
-	if s.in, s.out, err = ports(proto, o.Taps); err != nil {
+	if s.in, s.out, err = ports(proto, o); err != nil {
 		return nil, fmt.Errorf("%s: %w", m.Name(), err)
 	}
 	for i, list := range [][]ValueInfo{s.in, s.out} {
@@ -147,22 +147,20 @@ func (s *Session) Run(ctx context.Context, inputs map[string]*tensor.Tensor) (ma
 
 // run calls onnxruntime, which makes the outputs that have no handle.
 func (s *Session) run(options uintptr, in, out []value) error {
-	handles := make([]uintptr, len(in)+len(out)+1)
+	handles, names := make([]uintptr, 0, len(in)+len(out)+1), make([]*byte, 0, len(in)+len(out)+1)
 	for i, v := range in {
-		handles[i] = v.handle
-	}
-	results := handles[len(in):]
-	for i, v := range out {
-		results[i] = v.handle
-	}
-	names := func(i int) uintptr {
-		if len(s.names[i]) == 0 {
-			return 0
+		if v.handle != 0 { // it is 0 for a default
+			handles, names = append(handles, v.handle), append(names, s.names[0][i])
 		}
-		return uintptr(unsafe.Pointer(&s.names[i][0])) // the session keeps them
 	}
-	err := s.check(runSession, s.handle, options, names(0), uintptr(unsafe.Pointer(&handles[0])), uintptr(len(in)),
-		names(1), uintptr(len(out)), uintptr(unsafe.Pointer(&results[0])))
+	count := len(handles)
+	for i, v := range out {
+		handles, names = append(handles, v.handle), append(names, s.names[1][i])
+	}
+	handles, names = append(handles, 0), append(names, nil) // so that an empty list has an address
+	results := handles[count:]
+	err := s.check(runSession, s.handle, options, uintptr(unsafe.Pointer(&names[0])), uintptr(unsafe.Pointer(&handles[0])), uintptr(count),
+		uintptr(unsafe.Pointer(&names[count])), uintptr(len(out)), uintptr(unsafe.Pointer(&results[0])))
 	for i := range out {
 		out[i].handle = results[i]
 	}
@@ -185,6 +183,9 @@ func (s *Session) values(inputs map[string]*tensor.Tensor) (in []value, err erro
 	for _, v := range s.in {
 		t := inputs[v.Name]
 		switch {
+		case t == nil && v.Default:
+			in = append(in, value{})
+			continue
 		case t == nil:
 			return in, fmt.Errorf("input %q is missing", v.Name)
 		case t.DType() != v.DType:
