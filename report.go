@@ -158,8 +158,7 @@ func (r *Report) Measure() {
 }
 
 // Prove computes the slow parts of the report: the proofs of all lower bounds, SharedWeights, and the content of each parameter
-// (planner.Buffer.Content). planner.NewSharedWeightLayout uses that content for the layout of the weights of several programs. Prove reads
-// all weights, and fails with ErrClosed if the program is closed.
+// (planner.Buffer.Content). Prove reads all weights, and fails with ErrClosed if the program is closed.
 func (r *Report) Prove() (err error) {
 	if r.Bounds, err = planner.Bounds(r.Problem, r.Plan.Options); err != nil {
 		return err
@@ -167,24 +166,58 @@ func (r *Report) Prove() (err error) {
 	if r.PlainBound, err = r.program.PlainBound(r.sizes, r.Plan.Options); err != nil {
 		return err
 	}
-	problems := []*planner.Problem{r.Problem}
 	for i := range r.Stages {
 		s := &r.Stages[i]
 		if s.Plan == nil {
 			continue
 		}
-		problems = append(problems, s.Problem)
 		if s.Bounds, err = planner.Bounds(s.Problem, s.Plan.Options); err != nil {
 			return err
 		}
 	}
-	for i, b := range r.bindings {
-		if err := r.program.Identify(b, problems[i]); err != nil {
-			return err
+	r.SharedWeights, err = ShareWeights(r)
+	return err
+}
+
+// problems returns the problems of the stages that have a plan, in the order of bindings.
+func (r *Report) problems() []*planner.Problem {
+	list := []*planner.Problem{r.Problem}
+	for i := range r.Stages {
+		if s := &r.Stages[i]; s.Plan != nil {
+			list = append(list, s.Problem)
 		}
 	}
-	r.SharedWeights, err = planner.NewSharedWeightLayout(r.Plan.Options, problems...)
-	return err
+	return list
+}
+
+// ShareWeights lays out the parameters of several programs in one segment, such as those of a forward and a backward program. Parameters
+// with the same bytes share memory. It sets the content of each parameter in the problems of the reports (planner.Buffer.Content), so that
+// the layout's Apply gives them memory. The field Programs of a slot holds indices of reports.
+//
+// ShareWeights reads all weights. It fails with ErrClosed if a program is closed. It also fails without reports.
+func ShareWeights(reports ...*Report) (*planner.SharedWeightLayout, error) {
+	if len(reports) == 0 {
+		return nil, engine.WithKind(ErrInput, errors.New("no reports to share weights of"))
+	}
+	layout := &planner.SharedWeightLayout{}
+	for _, r := range reports {
+		params := &planner.Problem{} // of all stages
+		for i, problem := range r.problems() {
+			if err := r.program.Identify(r.bindings[i], problem); err != nil {
+				return nil, err
+			}
+			for _, b := range problem.Buffers {
+				if b.Boundary == planner.Param {
+					b.ID = len(params.Buffers)
+					params.Buffers = append(params.Buffers, b)
+				}
+			}
+		}
+		if err := layout.Extend(reports[0].Plan.Options, params); err != nil {
+			return nil, err
+		}
+	}
+	return layout, nil
 }
 
 // labels names nodes with their operators.

@@ -313,7 +313,7 @@ func collectTenants(p *Problem, plan *Plan) ([]tenant, error) {
 	}
 	tenants := make([]tenant, 0, len(p.Buffers))
 	groups := map[int]int{}
-	shared := map[WeightSlot]bool{} // slots of parameters in arenas of weights, of which those with the same bytes share one
+	shared := map[sharedSlot]bool{}
 	for i := range p.Buffers {
 		b, slot := &p.Buffers[i], plan.Slots[i]
 		reason := plan.Options.unplanned(b, segment)
@@ -337,7 +337,7 @@ func collectTenants(p *Problem, plan *Plan) ([]tenant, error) {
 			return nil, fmt.Errorf("buffer %d (%s): %w", b.ID, b.Name, err)
 		}
 		if weights && b.Content != "" {
-			own := WeightSlot{Content: b.Content, Name: fmt.Sprint(slot.Arena), Offset: slot.Offset, Size: slot.Size}
+			own := sharedSlot{b.Content, slot}
 			if shared[own] {
 				continue
 			}
@@ -373,6 +373,12 @@ func collectTenants(p *Problem, plan *Plan) ([]tenant, error) {
 		return nil, fmt.Errorf("buffer %d has memory and is listed as not planned: %s", unplanned[0].Buffer, unplanned[0].Reason)
 	}
 	return tenants, nil
+}
+
+// sharedSlot is where a content is in an arena of weights. All parameters with the content may be in it.
+type sharedSlot struct {
+	content string
+	slot    Slot
 }
 
 // checkSlot checks one slot and returns the bytes of the guard after it.

@@ -65,6 +65,9 @@ type Buffer struct {
 
 	// Content is equal for parameters with the same bytes, such as a digest. Only SharedWeightLayout reads it.
 	Content string `json:"content,omitempty"`
+	// Form is how the program has arranged a tensor of the model for its kernels, such as "panel16". It is empty for a parameter that is
+	// read as the model's file has it. Only SharedWeightLayout reads it.
+	Form string `json:"form,omitempty"`
 
 	Lane     Lane     `json:"lane,omitzero"`
 	DType    uint8    `json:"dtype,omitempty"` // opaque: the remap mode has a pool for each

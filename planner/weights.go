@@ -7,31 +7,49 @@ import (
 )
 
 // SharedWeightLayout is one segment of memory for the parameters of many programs, such as shape bindings of one model, models that share
-// an encoder, or a pair of forward and backward programs. Parameters with the same content (Buffer.Content) share bytes. The zero value
-// is an empty segment.
+// an encoder, or a pair of forward and backward programs. Parameters with the same content (Buffer.Content) share bytes. A tensor of the
+// model that two programs read in the file's form has one slot. A tensor that they pack for different kernels has a slot for each form
+// (Buffer.Form). The zero value is an empty segment.
 type SharedWeightLayout struct {
-	Slots []WeightSlot `json:"slots"` // by content
-	Size  int64        `json:"size"`  // bytes of the segment
+	Slots    []WeightSlot `json:"slots"`              // by content
+	Size     int64        `json:"size"`               // bytes of the segment
+	Programs int          `json:"programs,omitempty"` // number of programs whose parameters are in the segment
 }
 
 // WeightSlot is the location of a content in the segment.
 type WeightSlot struct {
 	Content string `json:"content"`
-	Name    string `json:"name"` // of the first parameter that has it
+	Name    string `json:"name"`           // of the first parameter that has it
+	Form    string `json:"form,omitempty"` // Buffer.Form of the first parameter that has it
 	Offset  int64  `json:"offset"`
 	Size    int64  `json:"size"`
+	// Programs holds the programs that read the content, in ascending order, as indices in the order in which they were laid out. A slot
+	// with several programs is shared. Slots of Add have none.
+	Programs []int `json:"programs,omitempty"`
 }
 
 // NewSharedWeightLayout lays out the parameters (buffers of boundary kind Param) of all programs in the order of their first use, at the
 // larger alignment of the options and the parameter. It fails if a parameter has no content, or if a content has two sizes.
 func NewSharedWeightLayout(o Options, programs ...*Problem) (*SharedWeightLayout, error) {
-	if err := o.validate(); err != nil {
+	w := &SharedWeightLayout{}
+	if err := w.Extend(o, programs...); err != nil {
 		return nil, err
+	}
+	return w, nil
+}
+
+// Extend lays out the parameters of further programs. Contents that the segment has keep their offsets, and others are appended to it. For
+// example, FromForward(forward, plan) extended by a backward program holds what both read where the forward plan has it, and what only the
+// backward program reads after it. It fails as NewSharedWeightLayout does, and if a content is at an offset that a program's alignment
+// does not allow. The layout must not be used after an error.
+func (w *SharedWeightLayout) Extend(o Options, programs ...*Problem) error {
+	if err := o.validate(); err != nil {
+		return err
 	}
 	aligns := map[string]int64{}
 	for n, p := range programs {
 		if err := p.Validate(); err != nil {
-			return nil, fmt.Errorf("program %d: %w", n, err)
+			return fmt.Errorf("program %d: %w", n, err)
 		}
 		for i := range p.Buffers {
 			if b := &p.Buffers[i]; b.Boundary == Param {
@@ -39,7 +57,6 @@ func NewSharedWeightLayout(o Options, programs ...*Problem) (*SharedWeightLayout
 			}
 		}
 	}
-	w := &SharedWeightLayout{}
 	for n, p := range programs {
 		for i := range p.Buffers {
 			b := &p.Buffers[i]
@@ -47,12 +64,26 @@ func NewSharedWeightLayout(o Options, programs ...*Problem) (*SharedWeightLayout
 				continue
 			}
 			if _, err := w.Add(b.Content, b.Name, o.bytes(b), aligns[b.Content]); err != nil {
-				return nil, fmt.Errorf("program %d: %w", n, err)
+				return fmt.Errorf("program %d: %w", n, err)
 			}
+			w.read(b)
 		}
+		w.Programs++
 	}
 	w.Size = roundUp(w.Size, o.align())
-	return w, nil
+	return nil
+}
+
+// read records that the program that is being laid out reads a parameter, which has a slot.
+func (w *SharedWeightLayout) read(b *Buffer) {
+	at, _ := w.find(b.Content)
+	s := &w.Slots[at]
+	if len(s.Programs) == 0 {
+		s.Form = b.Form
+	}
+	if n := len(s.Programs); n == 0 || s.Programs[n-1] != w.Programs {
+		s.Programs = append(s.Programs, w.Programs)
+	}
 }
 
 // Add returns the slot of a content. A new content is appended to the segment. It fails without a content, and if the segment has the
@@ -61,7 +92,7 @@ func (w *SharedWeightLayout) Add(content, name string, size, align int64) (Weigh
 	if content == "" {
 		return WeightSlot{}, fmt.Errorf("parameter %q has no content: set Buffer.Content", name)
 	}
-	s := WeightSlot{content, name, roundUp(w.Size, max(align, 1)), size}
+	s := WeightSlot{Content: content, Name: name, Offset: roundUp(w.Size, max(align, 1)), Size: size}
 	at, known := w.find(content)
 	if known {
 		return w.Slots[at], w.Slots[at].serves(name, size, align)
@@ -81,7 +112,8 @@ func (s *WeightSlot) serves(name string, size, align int64) error {
 	return nil
 }
 
-// FromForward returns the layout of the parameters in a forward plan, for the backward half of the pair. It fails if the forward plan has
+// FromForward returns the layout of the parameters in a forward plan, for the backward half of the pair. Its segment is the arena of the
+// forward plan. Extend adds what only the backward half reads, such as a weight that its kernels read in another form. FromForward fails if the forward plan has
 // not allocated the parameters in one arena, or if a parameter has no content.
 func FromForward(p *Problem, plan *Plan) (*SharedWeightLayout, error) {
 	w := &SharedWeightLayout{}
@@ -105,11 +137,13 @@ func FromForward(p *Problem, plan *Plan) (*SharedWeightLayout, error) {
 			return nil, fmt.Errorf("parameter %q has no content: set Buffer.Content", b.Name)
 		}
 		if at, known := w.find(b.Content); !known {
-			w.Slots = slices.Insert(w.Slots, at, WeightSlot{b.Content, b.Name, slot.Offset, slot.Size})
+			w.Slots = slices.Insert(w.Slots, at, WeightSlot{Content: b.Content, Name: b.Name, Offset: slot.Offset, Size: slot.Size})
 		} else if err := w.Slots[at].serves(b.Name, slot.Size, 1); err != nil {
 			return nil, err
 		}
+		w.read(b)
 	}
+	w.Programs = 1
 	return w, nil
 }
 

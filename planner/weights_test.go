@@ -21,8 +21,11 @@ func TestSharedWeights(t *testing.T) {
 	encoder, classifier := program(map[string]int64{"b.w": 300, "a.w": 100}), program(map[string]int64{"c.w": 10, "a.w": 100})
 	w, err := NewSharedWeightLayout(Activations(), encoder, classifier)
 	require.NoError(t, err)
-	require.Equal(t, &SharedWeightLayout{Size: 512, Slots: []WeightSlot{{"a.w", "a.w", 0, 100}, {"b.w", "b.w", 128, 300},
-		{"c.w", "c.w", 448, 10}}}, w)
+	require.Equal(t, &SharedWeightLayout{Size: 512, Programs: 2, Slots: []WeightSlot{
+		{Content: "a.w", Name: "a.w", Size: 100, Programs: []int{0, 1}},
+		{Content: "b.w", Name: "b.w", Offset: 128, Size: 300, Programs: []int{0}},
+		{Content: "c.w", Name: "c.w", Offset: 448, Size: 10, Programs: []int{1}},
+	}}, w)
 	for _, p := range []*Problem{encoder, classifier} {
 		plan := solve(t, p, Activations())
 		require.NotEmpty(t, plan.Unplanned)
@@ -95,4 +98,31 @@ func TestBackwardTakesTheForwardOffsets(t *testing.T) {
 	}
 	_, err = FromForward(forward, solve(t, forward, Activations()))
 	require.ErrorContains(t, err, "plan it with AllocateParams")
+}
+
+// TestExtendKeepsTheForwardOffsets: a backward program has what both halves read where the forward plan has it, and its own form of a weight
+// behind the forward arena.
+func TestExtendKeepsTheForwardOffsets(t *testing.T) {
+	forward := program(map[string]int64{"a.w": 100, "b.w": 300})
+	plan := solve(t, forward, Inference())
+	backward := program(map[string]int64{"a.w": 100, "b.w": 320})
+	back := &backward.Buffers[5]
+	back.Content, back.Form = "b.w transposed", "panel16"
+	w, err := FromForward(forward, plan)
+	require.NoError(t, err)
+	before, ok := w.Slot("a.w")
+	require.True(t, ok)
+	require.NoError(t, w.Extend(Inference(), backward))
+	require.Equal(t, 2, w.Programs)
+	both, _ := w.Slot("a.w")
+	require.Equal(t, []int{0, 1}, both.Programs)
+	require.Equal(t, before.Offset, both.Offset)
+	own, _ := w.Slot("b.w transposed")
+	require.Equal(t, "panel16", own.Form)
+	require.Equal(t, []int{1}, own.Programs)
+	require.GreaterOrEqual(t, own.Offset, plan.Committed)
+	activations := solve(t, backward, BackwardActivationsOnly())
+	require.NoError(t, w.Apply(backward, activations))
+	require.NoError(t, Check(backward, activations))
+	require.NoError(t, checkSlowly(backward, activations))
 }

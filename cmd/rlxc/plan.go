@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -23,9 +24,10 @@ import (
 type planning struct {
 	*modelFlags
 	intervals
-	ranges ranges
-	check  string
-	html   string
+	ranges   ranges
+	backward string // path of the backward model; empty for a plan of one model
+	check    string
+	html     string
 
 	measure bool
 }
@@ -49,6 +51,10 @@ With --unpad, --dim tokens=N is the number of unpadded tokens. All sequences hav
 the length of the longest is given as well.
 
 A range (--dim seq=1:512) prints the largest plan in the range, and its sizes.
+
+--backward B plans a pair: M is the forward pass, B the backward pass of a training step. Weights of the
+same bytes share memory. A line "weight" lists each, with its form and the programs that read it. A
+dimension that only one of the models has applies to that model.
 
 --instance plans intervals from a file: CSV with the columns id, lower, upper, size and optionally
 alignment, offset, gaps, boundary, group and lane; JSON as plan --json prints it; a dump of TensorFlow
@@ -75,11 +81,15 @@ and the exit code is 1 if none was found.
 	f.IntVar(&p.LateReads, "late-reads", 0, "steps after its own during which a kernel of the device may still read its operands")
 	f.BoolVar(&p.PinOutputAncestors, "pin-output-ancestors", false, "keep everything that the outputs depend on until the end")
 	p.intervals.register(f)
+	f.StringVar(&p.backward, "backward", "", "model of the backward pass: plan the pair, with shared weights")
 	f.StringVar(&p.check, "check", "", "verify the plan in a JSON file")
 	f.StringVar(&p.html, "html", "", "write a chart of the plan to an HTML file")
 	f.BoolVar(&p.measure, "measure", false, "run the model in a separate process, and print the memory that it takes")
 	c.MarkFlagsMutuallyExclusive("instance", "check")
 	c.MarkFlagsMutuallyExclusive("html", "check")
+	c.MarkFlagsMutuallyExclusive("backward", "check")
+	c.MarkFlagsMutuallyExclusive("backward", "html")
+	c.MarkFlagsMutuallyExclusive("backward", "measure")
 	return c
 }
 
@@ -97,36 +107,22 @@ func (p *planning) run(c *cobra.Command, args []string) error {
 	if err := oneModel(c, args); err != nil {
 		return usageError{err}
 	}
-	src, err := p.find(args[0])
-	if err != nil {
-		return err
+	if p.backward != "" {
+		return p.planPair(c, args[0])
 	}
-	m, err := src.open()
+	src, m, program, err := p.compile(c, args[0])
 	if err != nil {
 		return err
 	}
 	defer m.Close()
-	program, err := m.Compile(c.Context(), p.CompileOptions)
-	if err != nil {
-		return err
-	}
 	defer program.Close()
-	warnRepacked(src.name, program)
-	for _, name := range m.Dims() {
-		if _, ok := p.ranges[name]; !ok && !(program.Unpadded() && p.ranges["tokens"] != span{}) {
-			return usagef("dimension %s has no size: add --dim %s=N, or a range such as --dim %s=1:512", name, name, name)
-		}
-	}
-	if slices.ContainsFunc(slices.Collect(maps.Values(p.ranges)), func(s span) bool { return s.low < s.high }) {
+	if p.ranged() {
 		if p.html != "" {
 			return usagef("--html takes sizes, not ranges")
 		}
 		return planRange(c, src, program, p.ranges)
 	}
-	sizes := map[string]int{}
-	for name, s := range p.ranges {
-		sizes[name] = s.low
-	}
+	sizes := p.ranges.sizes()
 	plan, err := program.Plan(sizes)
 	if err != nil {
 		return err
@@ -148,6 +144,35 @@ func (p *planning) run(c *cobra.Command, args []string) error {
 		return err
 	}
 	return emit(c, report, report.text)
+}
+
+// compile opens and compiles a model all of whose dimensions have a size. The caller closes both.
+func (p *planning) compile(c *cobra.Command, name string) (*source, *rlxc.Model, *rlxc.Program, error) {
+	src, err := p.find(name)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	m, err := src.open()
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	program, err := m.Compile(c.Context(), p.CompileOptions)
+	if err != nil {
+		return nil, nil, nil, errors.Join(err, m.Close())
+	}
+	warnRepacked(src.name, program)
+	for _, name := range m.Dims() {
+		if _, ok := p.ranges[name]; !ok && !(program.Unpadded() && p.ranges["tokens"] != span{}) {
+			err := usagef("dimension %s has no size: add --dim %s=N, or a range such as --dim %s=1:512", name, name, name)
+			return nil, nil, nil, errors.Join(err, program.Close(), m.Close())
+		}
+	}
+	return src, m, program, nil
+}
+
+// ranged reports whether a dimension has a range of sizes.
+func (p *planning) ranged() bool {
+	return slices.ContainsFunc(slices.Collect(maps.Values(p.ranges)), func(s span) bool { return s.low < s.high })
 }
 
 // draw writes the page that --html asks for.
@@ -344,6 +369,15 @@ type span struct{ low, high int }
 
 // ranges is plan's flag --dim: a size for each name, or a range of sizes.
 type ranges map[string]span
+
+// sizes returns the low end of each range.
+func (d ranges) sizes() map[string]int {
+	sizes := map[string]int{}
+	for name, s := range d {
+		sizes[name] = s.low
+	}
+	return sizes
+}
 
 // String implements pflag.Value.
 func (ranges) String() string { return "" }

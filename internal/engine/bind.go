@@ -319,7 +319,8 @@ func constantBuffer(v *ir.Value, id, steps int) planner.Buffer {
 	b.Size = int64(len(stored(v)))
 	switch {
 	case v.Packed != nil:
-		b.Kind, b.Detail, b.Boundary = "packed", b.Detail+" as "+v.Packed.Layout.String(), planner.Param
+		b.Form = v.Packed.Layout.String()
+		b.Kind, b.Detail, b.Boundary = "packed", b.Detail+" as "+b.Form, planner.Param
 	default:
 		b.Elements = int64(v.Const.Len())
 		if d := v.Type.DType; v.Const.Len() > 1 && (d.IsFloat() || d.Size() <= 1 && d != tensor.Bool) {
