@@ -113,8 +113,8 @@ func (s *WeightSlot) serves(name string, size, align int64) error {
 }
 
 // FromForward returns the layout of the parameters in a forward plan, for the backward half of the pair. Its segment is the arena of the
-// forward plan. Extend adds what only the backward half reads, such as a weight that its kernels read in another form. FromForward fails if the forward plan has
-// not allocated the parameters in one arena, or if a parameter has no content.
+// forward plan. Extend adds what only the backward half reads, such as a weight that its kernels read in another form. FromForward fails
+// if the forward plan has not allocated the parameters in one arena, or if a parameter has no content.
 func FromForward(p *Problem, plan *Plan) (*SharedWeightLayout, error) {
 	w := &SharedWeightLayout{}
 	arena := NoArena

@@ -100,8 +100,8 @@ func TestBackwardTakesTheForwardOffsets(t *testing.T) {
 	require.ErrorContains(t, err, "plan it with AllocateParams")
 }
 
-// TestExtendKeepsTheForwardOffsets: a backward program has what both halves read where the forward plan has it, and its own form of a weight
-// behind the forward arena.
+// TestExtendKeepsTheForwardOffsets: a backward program has what both halves read where the forward plan has it. A weight in another form is
+// after the forward arena.
 func TestExtendKeepsTheForwardOffsets(t *testing.T) {
 	forward := program(map[string]int64{"a.w": 100, "b.w": 300})
 	plan := solve(t, forward, Inference())
