@@ -173,7 +173,9 @@ func (p *Program) Unpadded() bool { return p.engine.Unpadded() }
 // (CompileStats.PackedFor). Data that programs share is stored once.
 //
 // Save fails with ErrClosed, with ErrInput if the programs cannot share a file, or with an error of the file system.
-func (p *Program) Save(path string, others ...*Program) error { return p.SaveWith(path, nil, others...) }
+func (p *Program) Save(path string, others ...*Program) error {
+	return p.SaveWith(path, nil, others...)
+}
 
 // SaveWith is Save with files in the compiled file, by their paths with slashes, such as "tokenizer.json". Package pipeline opens a
 // compiled file with the files of pipeline.Description.Files as it opens the model's folder. SaveWith fails as Save does: with ErrClosed,

@@ -269,7 +269,7 @@ func (s *safetensors) external(name string, t stored) *onnxpb.TensorProto {
 
 // A staticFS has two files: the model that was made of a table, and the table.
 type staticFS struct {
-	model []byte
+	model  []byte
 	system files.System
 	table  string // path of the table in system
 }

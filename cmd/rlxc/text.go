@@ -43,7 +43,9 @@ func (o *textOptions) open(src *source, e engine) (*tokenizer.Tokenizer, error) 
 	if path == "" && src.path == "" {
 		return nil, usagef("--text requires --tokenizer for a built-in model")
 	}
-	limit, open := 0, func(options ...tokenizer.Option) (*tokenizer.Tokenizer, error) { return tokenizer.Open(path, options...) }
+	limit, open := 0, func(options ...tokenizer.Option) (*tokenizer.Tokenizer, error) {
+		return tokenizer.Open(path, options...)
+	}
 	if src.path != "" {
 		d, err := pipeline.Describe(src.path, pipeline.Options{Tokenizer: path, MaxLength: o.maxLength})
 		if err != nil {
