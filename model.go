@@ -200,7 +200,7 @@ func (m *Model) graph() (*ir.Graph, error) {
 	return m.file.Graph()
 }
 
-// Name returns the path or name that the model was opened by.
+// Name returns the path or name of the opened file.
 func (m *Model) Name() string { return m.file.Name() }
 
 // proto returns the ONNX model itself, or nil for a compiled file. It must not be changed.

@@ -128,7 +128,8 @@ func TestNotOverridable(t *testing.T) {
 	x, c := tensor.New(tensor.F32, 1, 2), tensor.New(tensor.F32, 1)
 	_, err = s.Run(t.Context(), Tensors{"x": x, "c": c})
 	require.ErrorIs(t, err, ErrInput)
-	require.ErrorContains(t, err, `input "c" has a default, which is compiled as a constant: to give it a value, open the model with WithOverridable`)
+	require.ErrorContains(t, err, `input "c" has a default, which is compiled as a constant: `+
+		"to give it a value, open the model with WithOverridable")
 	file := filepath.Join(t.TempDir(), "defaults.rlxc")
 	require.NoError(t, p.Save(file))
 	_, err = Open(file, WithOverridable("c"))

@@ -72,7 +72,7 @@ type Level = options.Level
 
 // The levels.
 const (
-	O0 = options.O0 // as the model says
+	O0 = options.O0 // no rewrites: one operation for each node
 	O1 = options.O1 // folding, common subexpressions, dead code
 	O2 = options.O2 // all fusions
 )

@@ -47,9 +47,9 @@ type Report struct {
 	Stages []StagePlan `json:"stages,omitempty"`
 
 	program  *engine.Program
-	sizes    map[string]int    // that Plan was called with
-	bindings []*engine.Binding // of the plan, and of the stages that have one
-	garbage  int64             // that planning made, and that the first run at these sizes makes, before it is collected
+	sizes    map[string]int    // arguments of Plan
+	bindings []*engine.Binding // the bindings of Plan, and of the stages with a plan
+	garbage  int64             // heap bytes of planning and of the first run at these sizes, before they are collected
 }
 
 // A StagePlan is the memory plan of a later stage.

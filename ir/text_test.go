@@ -60,7 +60,7 @@ func TestTextRoundTrip(t *testing.T) {
 
 // TestTextOfDefaults: inputs keep their defaults in the text, with all elements of those that may carry sizes.
 func TestTextOfDefaults(t *testing.T) {
-	const text = `graph "defaults" (%0 "x": f32[n], %1 "c": f32[k] = f32[2] [1, 2], %2: i64[1] = i64[1] [-1], %3: f32[n,9] = f32[3,9] data) {
+	const text = `graph "values" (%0 "x": f32[n], %1 "c": f32[k] = f32[2] [1, 2], %2: i64[1] = i64[1] [-1], %3: f32[n,9] = f32[3,9] data) {
   %4: f32[n] = relu(%0)
   return %4
 }

@@ -57,7 +57,7 @@ func Open(path string, options ...Option) (*Tokenizer, error) {
 	return openIn(files.System{}, path, options)
 }
 
-// OpenFS reads a tokenizer as Open does, from a file or folder of a file system; "." is its root.
+// OpenFS reads a tokenizer as Open does, from a file or folder of a file system; "." is its root. It fails as Open does.
 func OpenFS(fsys fs.FS, path string, options ...Option) (*Tokenizer, error) {
 	return openIn(files.System{FS: fsys}, path, options)
 }

@@ -160,7 +160,8 @@ func (r *pairReport) text(out io.Writer) error {
 		if len(s.Programs) == 1 {
 			reads = programs[s.Programs[0]]
 		}
-		fmt.Fprintf(out, "# weight %d\t%d\t%.12s\t%s\t%s\t%s\n", s.Offset, s.Size, s.Content, s.Name, cmp.Or(s.Form, "as in the file"), reads)
+		fmt.Fprintf(out, "# weight %d\t%d\t%.12s\t%s\t%s\t%s\n", s.Offset, s.Size, s.Content, s.Name, cmp.Or(s.Form, "as in the file"),
+			reads)
 	}
 	_, err := fmt.Fprintf(out, "# together=%d\n", f.Segment+f.ForwardArena+f.BackwardArena)
 	return err
