@@ -105,17 +105,3 @@ func agree(pl *backend.Planned, n, m *ir.Node, layouts bool) bool {
 	}
 	return true
 }
-
-// follow gives the results of n the layouts of those of m, which it is like, in its own buffers.
-func (e *evaluation) follow(n, m *ir.Node, d *node) {
-	if d.shares {
-		e.Planned.Like[d.step] = e.nodes[d.like].step
-	}
-	for i, v := range n.Outputs {
-		l := e.layouts[m.Outputs[i].ID]
-		if l.Root = e.layouts[v.ID].Root; d.step < 0 && l.Root != v {
-			l.Offset += e.layouts[n.Inputs[0].ID].Offset - e.layouts[m.Inputs[0].ID].Offset
-		}
-		e.setLayout(v, l)
-	}
-}

@@ -60,7 +60,7 @@ func resultsOf(g *ir.Graph) (types []ir.Type) {
 
 // Bind binds the first stage to sizes, one for each symbol of the inputs; of a program without padding the main part, to a number of
 // tokens, which is batch times sequence if it is not given.
-func (p *Program) Bind(dims map[string]int) (*Binding, error) {
+func (p *plans) Bind(dims map[string]int) (*Binding, error) {
 	if err := p.use(); err != nil {
 		return nil, err
 	}
@@ -73,40 +73,8 @@ func (p *Program) Bind(dims map[string]int) (*Binding, error) {
 	return e.binding, err
 }
 
-// sizes returns the sizes that are known before a run, and the stage that a plan is of.
-func (p *Program) sizes(dims map[string]int) (b ir.Binding, main int, err error) {
-	b = ir.Binding{}
-	names := p.graph.FreeSymbols()
-	if k := p.packing; k != nil {
-		if dims, err = k.sizes(dims); err != nil {
-			return nil, 0, err
-		}
-		names, main = append(names, k.tokens), k.main
-	}
-	for _, name := range names {
-		n, ok := dims[name]
-		if !ok {
-			return nil, 0, WithKind(ErrInput, fmt.Errorf("dimension %s has no size: the model has %s", name, strings.Join(names, ", ")))
-		}
-		if n < 0 {
-			return nil, 0, WithKind(ErrInput, fmt.Errorf("dimension %s = %d is negative", name, n))
-		}
-		b[name] = n
-	}
-	for name := range dims {
-		if _, ok := b[name]; !ok {
-			return nil, 0, WithKind(ErrInput, noDimension(name, names))
-		}
-	}
-	for p.packing == nil && p.main.stages[main].node != nil {
-		grow(b, p.main.stages[main].node)
-		main++
-	}
-	return b, main, nil
-}
-
 // Cuts lists the nodes that are separate stages, on the host.
-func (p *Program) Cuts() (nodes []*ir.Node) {
+func (p *plans) Cuts() (nodes []*ir.Node) {
 	for _, s := range p.main.stages {
 		if s.node != nil {
 			nodes = append(nodes, s.node)
@@ -115,21 +83,8 @@ func (p *Program) Cuts() (nodes []*ir.Node) {
 	return nodes
 }
 
-// bind returns the stage's binding for these sizes, planning it when it is not among the last ones used.
-func (p *Program) bind(s *stage, b ir.Binding, at ports) (*entry, error) {
-	return p.cache.bind(keyOf(s, b, at), func() (*Binding, error) { return p.plan(s.graph, restrict(b, s.symbols), at, nil) })
-}
-
-// target is the device's, under the options.
-func (p *Program) target() *target.Target {
-	if t := p.device.Target(); p.opts.LateReads <= 0 {
-		return t
-	}
-	return p.late
-}
-
 // plan plans a stage's graph and binds it to sizes. If there are symbols that move, the binding has a box.
-func (p *Program) plan(g *ir.Graph, sizes ir.Binding, at ports, moves []string) (_ *Binding, err error) {
+func (p *plans) plan(g *ir.Graph, sizes ir.Binding, at ports, moves []string) (_ *Binding, err error) {
 	defer Guard(&err, debug.SetPanicOnFault(true))
 	x := &box{}
 	options := bind.Options{Target: p.target(), Fold: p.opts.Level != options.O0, Symbols: moves, Policy: p.opts.Liveness,
@@ -171,7 +126,7 @@ func (p *Program) plan(g *ir.Graph, sizes ir.Binding, at ports, moves []string) 
 }
 
 // bound binds a plan to sizes. Steps that the binding made last has as well are kept. g is the symbolic graph.
-func (p *Program) bound(x *box, g *ir.Graph, sizes ir.Binding) (_ *Binding, err error) {
+func (p *plans) bound(x *box, g *ir.Graph, sizes ir.Binding) (_ *Binding, err error) {
 	old := x.last
 	var bound *bind.Bound
 	if old == nil {
@@ -270,7 +225,7 @@ func livesOf(v *ir.Value, steps map[*ir.Node]int, g *ir.Graph) (first, last int)
 }
 
 // Identify names the content of each constant of an explained problem, by which programs share weights.
-func (p *Program) Identify(b *Binding, problem *planner.Problem) (err error) {
+func (p *plans) Identify(b *Binding, problem *planner.Problem) (err error) {
 	defer Guard(&err, debug.SetPanicOnFault(true))
 	if err := p.use(); err != nil {
 		return err
@@ -331,7 +286,7 @@ func constantBuffer(v *ir.Value, id, steps int) planner.Buffer {
 }
 
 // prove proves a plan, and the stack that it is of for all sizes.
-func (p *Program) prove(b *Binding) error {
+func (p *plans) prove(b *Binding) error {
 	if err := planner.Check(b.Planned.Problem, b.Planned.Plan); err != nil {
 		return err
 	}

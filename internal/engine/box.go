@@ -2,7 +2,6 @@ package engine
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/rlxc/rlxc/internal/bind"
 	"github.com/rlxc/rlxc/ir"
@@ -38,7 +37,7 @@ func (x *box) open(b *Binding) {
 }
 
 // resize binds the graph of a box to other sizes.
-func (p *Program) resize(x *box, g *ir.Graph, sizes ir.Binding) (*Binding, error) {
+func (p *plans) resize(x *box, g *ir.Graph, sizes ir.Binding) (*Binding, error) {
 	old := x.last
 	b, err := p.bound(x, g, sizes)
 	if err != nil {
@@ -61,7 +60,7 @@ func (p *Program) resize(x *box, g *ir.Graph, sizes ir.Binding) (*Binding, error
 func bytesOf(v *ir.Value) int64 { return int64(v.Type.DType.Bytes(v.Type.Elements())) }
 
 // allow reports what of a plan is above the limits.
-func (p *Program) allow(b *bind.Bound, plan *planner.Plan) error {
+func (p *plans) allow(b *bind.Bound, plan *planner.Plan) error {
 	needs := plan.Committed
 	for _, u := range plan.Unplanned {
 		needs += b.Planned.Problem.Buffers[u.Buffer].Size
@@ -90,58 +89,9 @@ func (e *tooMuch) Error() string {
 	return fmt.Sprintf("at %s the arena needs %d bytes%s, the limit is %d", describe(e.sizes), e.arena, beside, e.limit)
 }
 
-// boxed returns the binding for the sizes of the run of a stage that has boxes, and its instance.
-func (f *frame) boxed(i int) (*Binding, error) {
-	seg, p, prog := &f.stages[i], &f.parts[i], f.s.p
-	if !slices.Equal(p.outside, p.boxesAt) {
-		p.boxes, p.boxesAt = nil, p.outside
-	}
-	p.boxes = slices.DeleteFunc(p.boxes, func(e *entry) bool { return !prog.cache.has(e) })
-	for _, e := range p.boxes {
-		x := e.binding.box
-		for k, b := range x.bindings {
-			if slices.Equal(b.sizes, p.sizes) {
-				x.bindings = slices.Insert(slices.Delete(x.bindings, k, k+1), 0, b)
-				return b, nil
-			}
-		}
-	}
-	sizes, inOrder := restrict(f.sizes, seg.symbols), slices.Clone(p.sizes)
-	for k, e := range p.boxes {
-		x := e.binding.box
-		most := prog.mostBindings(x)
-		b, err := prog.resize(x, seg.graph, sizes)
-		if err != nil { // the box made for these sizes says what is wrong with them, if something is
-			continue
-		}
-		p.boxes = slices.Insert(slices.Delete(p.boxes, k, k+1), 0, e)
-		b.sizes, x.bindings = inOrder, slices.Insert(x.bindings, 0, b)
-		surplus := max(0, len(x.bindings)-most)
-		x.bindings = slices.Delete(x.bindings, len(x.bindings)-surplus, len(x.bindings))
-		prog.cache.add(e, x.bytes*int64(1-surplus))
-		return b, nil
-	}
-	if n := len(p.boxes); n == mostBoxes {
-		prog.cache.drop(p.boxes[n-1])
-		p.boxes = p.boxes[:n-1]
-	}
-	f.s.boxes++
-	key := cacheKey{stage: seg, of: f.s, box: f.s.boxes}
-	e, err := prog.cache.bind(key, func() (*Binding, error) { return prog.plan(seg.graph, sizes, p.outside, seg.symbols) })
-	if err != nil {
-		prog.cache.drop(e)
-		return nil, err
-	}
-	e.binding.sizes, p.boxes = inOrder, slices.Insert(p.boxes, 0, e)
-	return e.binding, nil
-}
-
-// mostBoxes bounds the boxes that a session has of a stage.
-const mostBoxes = 8
-
 // mostBindings bounds the bindings of a box: all boxes together may fill a quarter of the cache with them. A device that does not
 // resize has one program, which changes.
-func (p *Program) mostBindings(x *box) int {
+func (p *plans) mostBindings(x *box) int {
 	if !p.device.Target().Resizes {
 		return 1
 	}

@@ -34,9 +34,12 @@ type cacheKey struct {
 	stage *stage
 	sizes string
 	ports string
-	of    *Session
+	of    owner
 	box   int
 }
+
+// An owner is a session, of which the cache compares the address alone.
+type owner any
 
 type entry struct {
 	key cacheKey
@@ -48,7 +51,7 @@ type entry struct {
 	// The cache guards these.
 	bytes     int64
 	evicted   bool
-	instances map[*Session]backend.Instance
+	instances map[owner]backend.Instance
 }
 
 // defaultCache is the limit of a cache where the options say nothing. A binding of a BERT base takes about a third of a megabyte.
@@ -78,7 +81,7 @@ func (c *cache) bind(key cacheKey, plan func() (*Binding, error)) (*entry, error
 		c.order.MoveToFront(found)
 		e = found.Value.(*entry)
 	} else {
-		e = &entry{key: key, instances: map[*Session]backend.Instance{}}
+		e = &entry{key: key, instances: map[owner]backend.Instance{}}
 		c.entries[key] = c.order.PushFront(e)
 	}
 	c.mu.Unlock()
@@ -93,7 +96,7 @@ func (c *cache) bind(key cacheKey, plan func() (*Binding, error)) (*entry, error
 }
 
 // instance returns the session's instance of an entry, which attach makes where there is none.
-func (c *cache) instance(e *entry, s *Session, attach func() (backend.Instance, error)) (backend.Instance, error) {
+func (c *cache) instance(e *entry, s owner, attach func() (backend.Instance, error)) (backend.Instance, error) {
 	c.mu.Lock()
 	made := e.instances[s]
 	c.mu.Unlock()
@@ -183,7 +186,7 @@ func (c *cache) drop(e *entry) {
 }
 
 // forget drops the instances of a session that ends.
-func (c *cache) forget(s *Session) {
+func (c *cache) forget(s owner) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for key, at := range c.entries {

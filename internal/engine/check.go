@@ -13,7 +13,7 @@ import (
 // check accepts or rejects a binding before its program is made, and proves it if the options ask for that. The steps in made are new, and
 // the others are those of the binding from. If from is nil, all steps are new, and of is the symbolic graph, or nil if no other binding
 // will come from this one.
-func (p *Program) check(b, from *Binding, made []int, of *check.Symbolic) (err error) {
+func (p *plans) check(b, from *Binding, made []int, of *check.Symbolic) (err error) {
 	pl := b.Planned
 	plan := &check.Plan{Graph: pl.Graph, Sizes: b.Dims, Steps: pl.Steps, Layouts: pl.Layouts, Buffers: pl.Buffers, Scratch: pl.Scratch,
 		Like: pl.Like, Problem: pl.Problem, Memory: pl.Plan, Held: b.intact, Grown: b.grown, Target: p.target(),

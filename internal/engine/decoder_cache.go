@@ -29,8 +29,8 @@ type cachePort struct {
 	shared bool // it has full capacity from the start
 }
 
-// cachePorts lists the inputs of the program that hold a cache.
-func (p *Program) cachePorts() (ports []cachePort) {
+// cachePorts lists the inputs of a program that hold a cache.
+func cachePorts(p *Program) (ports []cachePort) {
 	for i, v := range p.graph.Inputs {
 		if output := presentName(v.Name, p.graph.OutputNames); output != "" {
 			axis, shared := p.Lengthened(i)
@@ -57,7 +57,7 @@ func (s *Session) BindCache(sequences, capacity int) (_ *DecoderCache, err error
 	if sequences < 1 || capacity < 1 {
 		return nil, WithKind(ErrInput, fmt.Errorf("a cache for %d sequences of %d tokens: both must be positive", sequences, capacity))
 	}
-	ports := s.p.cachePorts()
+	ports := cachePorts(s.p)
 	if len(ports) == 0 {
 		return nil, WithKind(ErrInput,
 			errors.New("the model has no inputs past… that are outputs present… too: bind its state with BindInput and BindOutput"))
@@ -79,7 +79,7 @@ func (s *Session) BindCache(sequences, capacity int) (_ *DecoderCache, err error
 // There is room for what the run returned.
 func (s *Session) HoldCache(in, out map[string]*tensor.Tensor) (*DecoderCache, error) {
 	c := &DecoderCache{s: s}
-	for _, v := range s.p.cachePorts() {
+	for _, v := range cachePorts(s.p) {
 		past, present := in[v.Name], out[v.output]
 		if v.axis < 0 || past == nil || present == nil {
 			continue

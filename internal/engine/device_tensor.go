@@ -26,9 +26,15 @@ type DeviceTensor struct {
 	grows growth
 }
 
+// Lengthened returns the axis on which the program makes an input longer, −1 if it does not. It reports shared if the input already has
+// the size of the result, so that both can be one buffer.
+func (p *Program) Lengthened(input int) (axis int, shared bool) {
+	return lengthenedBy(p.graph, p.graph.Inputs[input])
+}
+
 // NewDeviceTensor makes a tensor that stays with the program's device. Its content is t's.
 func (p *Program) NewDeviceTensor(t *tensor.Tensor) (*DeviceTensor, error) {
-	return p.newDeviceTensor(t, growth{})
+	return newDeviceTensor(p, t, growth{})
 }
 
 // NewGrowingTensor makes a device tensor with room for that many positions on an axis. Its content is t's.
@@ -39,10 +45,10 @@ func (p *Program) NewGrowingTensor(t *tensor.Tensor, axis, capacity int) (*Devic
 	if capacity < 1 || t != nil && t.DType().Size() == 0 {
 		return nil, WithKind(ErrInput, errors.New("a growing tensor needs elements of whole bytes and a capacity of 1 or more"))
 	}
-	return p.newDeviceTensor(t, growth{axis, capacity})
+	return newDeviceTensor(p, t, growth{axis, capacity})
 }
 
-func (p *Program) newDeviceTensor(t *tensor.Tensor, grows growth) (*DeviceTensor, error) {
+func newDeviceTensor(p *Program, t *tensor.Tensor, grows growth) (*DeviceTensor, error) {
 	if t == nil || t.DType() == tensor.String || t.IsSequence() {
 		return nil, WithKind(ErrInput, errors.New("only a tensor of numbers can be a device tensor"))
 	}

@@ -242,12 +242,6 @@ func lengthensInput(g *ir.Graph) bool {
 	})
 }
 
-// Lengthened returns the axis on which the program makes an input longer, −1 if it does not. It reports shared if the input already has
-// the size of the result, so that both can be one buffer.
-func (p *Program) Lengthened(input int) (axis int, shared bool) {
-	return lengthenedBy(p.graph, p.graph.Inputs[input])
-}
-
 func lengthenedBy(g *ir.Graph, v *ir.Value) (axis int, shared bool) {
 	for _, n := range g.Nodes {
 		l, ok := lengthens(n.Op, len(n.Outputs[0].Type.Shape))

@@ -17,7 +17,7 @@ type StageBinding struct {
 }
 
 // Others plans the stages that Bind does not. A size that depends on data is the most that it can be.
-func (p *Program) Others(dims map[string]int) ([]StageBinding, error) {
+func (p *plans) Others(dims map[string]int) ([]StageBinding, error) {
 	if err := p.use(); err != nil {
 		return nil, err
 	}
@@ -52,7 +52,7 @@ func (p *Program) Others(dims map[string]int) ([]StageBinding, error) {
 }
 
 // boundStage plans a stage if its sizes are known.
-func (p *Program) boundStage(s *stage, sizes ir.Binding) (*Binding, error) {
+func (p *plans) boundStage(s *stage, sizes ir.Binding) (*Binding, error) {
 	for _, name := range s.symbols {
 		if _, ok := sizes[name]; !ok {
 			return nil, fmt.Errorf("the size %s is unknown until the previous stage has run", name)
@@ -68,47 +68,4 @@ func (p *Program) boundStage(s *stage, sizes ir.Binding) (*Binding, error) {
 		return nil, err
 	}
 	return e.binding, nil
-}
-
-// grow adds the most that the sizes of n's results can be, where n's op knows it.
-func grow(sizes ir.Binding, n *ir.Node) {
-	known, err := ir.MapDims(n.Op, func(d ir.Dim) (ir.Dim, error) {
-		if number, err := sizes.Number(d); err == nil {
-			return number, nil
-		}
-		return d, nil
-	})
-	op, ok := known.(ir.Bounded)
-	if err != nil || !ok {
-		return
-	}
-	shapes := make([][]int, len(n.Inputs))
-	for i, v := range n.Inputs {
-		if v == nil {
-			continue
-		}
-		if v.Type.Unranked || v.Type.Kind != ir.TensorType {
-			return
-		}
-		for _, d := range v.Type.Shape {
-			size, err := d.Eval(sizes)
-			if err != nil {
-				return
-			}
-			shapes[i] = append(shapes[i], size)
-		}
-	}
-	most := op.Most(shapes)
-	for i, v := range n.Outputs[:min(len(most), len(n.Outputs))] {
-		if v.Type.Unranked || len(v.Type.Shape) != len(most[i]) {
-			continue
-		}
-		for axis, d := range v.Type.Shape {
-			if name, ok := d.Symbol(); ok {
-				if _, known := sizes[name]; !known {
-					sizes[name] = most[i][axis]
-				}
-			}
-		}
-	}
 }

@@ -9,7 +9,7 @@ import (
 )
 
 // PlainBound is what Bind's plan would need at least without tiles, and with all results row-major.
-func (p *Program) PlainBound(dims map[string]int, o planner.Options) (int64, error) {
+func (p *plans) PlainBound(dims map[string]int, o planner.Options) (int64, error) {
 	if err := p.use(); err != nil {
 		return 0, err
 	}

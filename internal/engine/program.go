@@ -15,7 +15,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 
 	"github.com/rlxc/rlxc/internal/artifact"
 	"github.com/rlxc/rlxc/internal/backend"
@@ -57,29 +56,17 @@ type Overridable interface {
 	Overridable() []*ir.Value
 }
 
-// A Program is a model compiled for a device. It may be used by several goroutines.
+// A Program is a model compiled for a device. It may be used by several goroutines. It is the home of the first of three stages: compile.
+// The second, bind, is that of plans, and the third, run, that of Session.
 type Program struct {
-	opts   options.Compile
+	plans
 	file   Source
-	device backend.Device
-	late   *target.Target // the device's, if kernels are to read late
-	graph  *ir.Graph
-	main   *unit               // of graph
 	bodies map[*ir.Graph]*unit // of If, Loop and Scan
-	// packing is nil unless the program is unpadded.
-	packing *packing
-	cache   *cache // of bindings
-	stats   Stats
-	tables  [][]byte // large constants that runs look rows up in
+	stats  Stats
+	tables [][]byte // large constants that runs look rows up in
 
 	measured      sync.Once // see Process
 	runtime, peak int64
-
-	independent func() (*batch, error) // the proof that elements of a batch are independent, made once
-
-	mu     sync.Mutex
-	users  int // its sessions, and itself until it is closed
-	closed atomic.Bool
 }
 
 // Stats say what compiling did.
@@ -134,7 +121,8 @@ func compile(ctx context.Context, file Source, graph func() (*ir.Graph, error), 
 	if err := tap(g, o.Taps); err != nil {
 		return nil, err
 	}
-	p := &Program{opts: o, device: dev, file: file, cache: newCache(o.CacheLimit), graph: g, bodies: map[*ir.Graph]*unit{}, users: 1}
+	p := &Program{plans: plans{opts: o, device: dev, cache: newCache(o.CacheLimit), graph: g}, file: file, bodies: map[*ir.Graph]*unit{}}
+	p.users, p.left = 1, p.idle
 	p.stats.Level, p.stats.Compiled = o.Level, true
 	if o.LateReads > 0 {
 		p.late = dev.Target().Late(o.LateReads)
@@ -163,6 +151,7 @@ func compile(ctx context.Context, file Source, graph func() (*ir.Graph, error), 
 	if p.stats.Packed > 0 {
 		p.stats.Prepared, p.stats.PackedFor = true, packedFor
 	}
+	p.filePacked = !p.stats.Compiled && p.stats.Packed == 0
 	if len(p.bodies) > 0 {
 		g.Renumber() // each subgraph was numbered separately
 	}
@@ -248,18 +237,8 @@ func fixDims(g *ir.Graph, dims map[string]int) error {
 	return bindError(g.Subst(m))
 }
 
-func noDimension(name string, free []string) error {
-	if len(free) == 0 {
-		return fmt.Errorf("the model has no dimension %q: all its sizes are fixed", name)
-	}
-	return fmt.Errorf("the model has no dimension %q: it has %s", name, strings.Join(free, ", "))
-}
-
 // Stats says what compiling did.
 func (p *Program) Stats() Stats { return p.stats }
-
-// CacheStats says what the cache of bindings holds and what it did.
-func (p *Program) CacheStats() CacheStats { return p.cache.read() }
 
 // Graph is the rewritten program; it must not be changed.
 func (p *Program) Graph() *ir.Graph { return p.graph }
@@ -319,34 +298,16 @@ func (p *Program) Save(path string, beside map[string][]byte, others ...*Program
 	return files.ReplaceFile(path, func(w io.Writer) error { return artifact.Write(w, p.file.Name(), level, beside, targets...) })
 }
 
-// Close ends the use of the program. Sessions continue.
-func (p *Program) Close() error {
-	if p.closed.Swap(true) {
-		return ClosedError("program")
-	}
-	return p.leave()
-}
-
-// use begins a use, which leave ends.
-func (p *Program) use() error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.closed.Load() {
-		return ClosedError("program")
-	}
-	p.users++
-	return nil
-}
-
 // Files are the states of the program's files when they were opened.
 func (p *Program) Files() []files.Stamp { return p.file.Stamps() }
 
-// leave ends one use; the last one releases everything. When the program alone is left, it does not run, and the rows that runs have
-// looked up leave memory.
-func (p *Program) leave() error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	switch p.users--; p.users {
+// Unpadded reports whether the program skips padding tokens.
+func (p *Program) Unpadded() bool { return p.packing != nil }
+
+// idle releases everything after the last use of the program. When the program alone is left, it does not run, and the rows that runs
+// have looked up leave memory.
+func (p *Program) idle(users int) error {
+	switch users {
 	case 0:
 		return errors.Join(p.device.Close(), p.file.Close())
 	case 1:

@@ -12,6 +12,7 @@ import (
 	"time"
 	"unsafe"
 
+	"github.com/rlxc/rlxc/arena"
 	"github.com/rlxc/rlxc/internal/backend"
 	"github.com/rlxc/rlxc/internal/files"
 	"github.com/rlxc/rlxc/internal/memory"
@@ -351,3 +352,19 @@ func (s *Session) work(ctx context.Context, b *Binding) error {
 
 // maxCalls bounds the calls of subgraphs in a run, that is the iterations of all its loops: models are untrusted.
 const maxCalls = 1 << 17
+
+// settle follows the sizes of runs: after much smaller ones the rows that larger ones have looked up leave memory, as the
+// rest of their arena does.
+func (s *Session) settle(need *Resident) {
+	if need == nil {
+		return // of another backend
+	}
+	now := need.Arena + need.File
+	if now+arena.Slack < s.held {
+		for _, t := range s.p.tables {
+			s.p.file.EvictPart(t)
+		}
+		s.held = now
+	}
+	s.held = max(s.held, now)
+}

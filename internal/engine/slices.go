@@ -2,8 +2,6 @@ package engine
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"maps"
 
 	"github.com/rlxc/rlxc/ir"
@@ -12,79 +10,6 @@ import (
 
 // A run whose plan is above the memory limit takes its batch in slices, if each row is computed separately and a plan of some rows fits
 // beside the results. It reads the weights once for each slice.
-
-// A slicing is the batch of a run in slices of that many rows, the last one of fewer.
-type slicing struct {
-	sizes ir.Binding // of the whole batch
-	rows  int
-	arena int64 // bytes that a slice needs
-}
-
-// findSlicing finds the most rows at a time that fit. It returns cause, the error of the whole batch, if none do.
-func (p *Program) findSlicing(sizes ir.Binding, cause error) (slicing, error) {
-	k, err := p.independent()
-	if err != nil {
-		return slicing{}, fmt.Errorf("%w, and the batch cannot be split into slices: %v", cause, err)
-	}
-	results, err := p.resultBytes(sizes)
-	if err != nil {
-		return slicing{}, err
-	}
-	arena := int64(0)
-	fits := func(rows int) error {
-		e, err := p.bind(&p.main.stages[0], k.resized(sizes, rows), nil)
-		if above := (*tooMuch)(nil); errors.As(err, &above) {
-			arena = above.arena + above.host
-		}
-		if err != nil {
-			return err
-		}
-		if arena = e.binding.Planned.Plan.Committed + e.binding.host; arena+results > p.opts.MemoryLimit {
-			return cause
-		}
-		return nil
-	}
-	low, high := 0, sizes[k.symbol]
-	for high-low > 1 {
-		if rows := (low + high) / 2; fits(rows) == nil {
-			low = rows
-		} else {
-			high = rows
-		}
-	}
-	if low == 0 {
-		if err := fits(1); high == 1 && errors.Is(err, ErrMemory) {
-			cause = fmt.Errorf("%w; the smallest slice needs %d with the results", cause, arena+results)
-		}
-		return slicing{}, cause
-	}
-	slices := (sizes[k.symbol] + low - 1) / low
-	rows := (sizes[k.symbol] + slices - 1) / slices // about as many in each
-	if err := fits(rows); err != nil {
-		return slicing{}, err
-	}
-	return slicing{maps.Clone(sizes), rows, arena}, nil
-}
-
-// findIndependent is Program.independent.
-func (p *Program) findIndependent() (*batch, error) {
-	if len(p.main.stages) != 1 || p.main.stages[0].graph == nil {
-		return nil, errors.New("the program has steps on the host between those of the device")
-	}
-	return findBatch(p.graph)
-}
-
-// resultBytes is the size of the results of a run.
-func (p *Program) resultBytes(sizes ir.Binding) (sum int64, err error) {
-	for _, v := range p.graph.Outputs {
-		t, err := ir.MapType(v.Type, sizes.Number)
-		if err != nil {
-			return 0, bindError(err)
-		}
-		sum += int64(t.DType.Bytes(t.Elements()))
-	}
-	return sum, nil
-}
 
 // forget gives the arenas of the session back.
 func (f *frame) forget() {
@@ -96,13 +21,6 @@ func (f *frame) forget() {
 			p.memory, p.instance = f.s.p.device.NewMemory(), nil
 		}
 	}
-}
-
-// resized is the sizes of that many rows.
-func (b *batch) resized(sizes ir.Binding, rows int) ir.Binding {
-	sizes = maps.Clone(sizes)
-	sizes[b.symbol] = rows
-	return sizes
 }
 
 // cut is rows lo to hi of a tensor with that many rows for each of the batch.
@@ -166,23 +84,4 @@ func (f *frame) runSlices(ctx context.Context) ([]*tensor.Tensor, error) {
 		}
 	}
 	return out, nil
-}
-
-// Slice returns the sizes of a slice, and how many there are, for sizes at which Bind fails with cause. It returns cause where slices do
-// not help.
-func (p *Program) Slice(dims map[string]int, cause error) (slice map[string]int, count int, err error) {
-	if err := p.use(); err != nil {
-		return nil, 0, err
-	}
-	defer p.leave()
-	sizes, _, err := p.sizes(dims)
-	if err != nil {
-		return nil, 0, err
-	}
-	s, err := p.findSlicing(sizes, cause)
-	if err != nil {
-		return nil, 0, err
-	}
-	k, _ := p.independent()
-	return k.resized(sizes, s.rows), (sizes[k.symbol] + s.rows - 1) / s.rows, nil
 }

@@ -310,6 +310,49 @@ func (u *unit) findLazy(body bool) {
 	}
 }
 
+// grow adds the most that the sizes of n's results can be, where n's op knows it.
+func grow(sizes ir.Binding, n *ir.Node) {
+	known, err := ir.MapDims(n.Op, func(d ir.Dim) (ir.Dim, error) {
+		if number, err := sizes.Number(d); err == nil {
+			return number, nil
+		}
+		return d, nil
+	})
+	op, ok := known.(ir.Bounded)
+	if err != nil || !ok {
+		return
+	}
+	shapes := make([][]int, len(n.Inputs))
+	for i, v := range n.Inputs {
+		if v == nil {
+			continue
+		}
+		if v.Type.Unranked || v.Type.Kind != ir.TensorType {
+			return
+		}
+		for _, d := range v.Type.Shape {
+			size, err := d.Eval(sizes)
+			if err != nil {
+				return
+			}
+			shapes[i] = append(shapes[i], size)
+		}
+	}
+	most := op.Most(shapes)
+	for i, v := range n.Outputs[:min(len(most), len(n.Outputs))] {
+		if v.Type.Unranked || len(v.Type.Shape) != len(most[i]) {
+			continue
+		}
+		for axis, d := range v.Type.Shape {
+			if name, ok := d.Symbol(); ok {
+				if _, known := sizes[name]; !known {
+					sizes[name] = most[i][axis]
+				}
+			}
+		}
+	}
+}
+
 // restrict returns the part of a binding that these symbols are. A long program knows many more sizes than one of its stages or
 // subgraphs needs.
 func restrict(b ir.Binding, symbols []string) ir.Binding {

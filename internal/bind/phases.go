@@ -1,0 +1,396 @@
+package bind
+
+import (
+	"math"
+	"slices"
+
+	"github.com/rlxc/rlxc/internal/backend"
+	"github.com/rlxc/rlxc/internal/legalize"
+	"github.com/rlxc/rlxc/internal/schedule"
+	"github.com/rlxc/rlxc/internal/target"
+	"github.com/rlxc/rlxc/ir"
+	"github.com/rlxc/rlxc/planner"
+)
+
+// A mark says how a value differs from the same value of the Bound before.
+type mark uint8
+
+const (
+	typed  mark = 1 << iota // another type
+	placed                  // another offset or other strides
+	filled                  // other content of the constant that the value is or shows
+)
+
+// An evaluation is a call of First or Next under way. It changes the graph and the tables of its Bound, which no caller has yet.
+type evaluation struct {
+	*Plan
+	*Bound
+	from    *Bound      // the Bound before; nil in First
+	all     bool        // all nodes are visited, since there is no Bound before
+	changed ir.Symbols  // symbols that have other numbers than in from
+	layouts []ir.Layout // Planned.Layouts, by ID
+	marks   []mark      // by ID: how the value differs from the same value of from
+	// visited holds, by node, whether its types or layouts are computed again. A node that is not visited is as in from.
+	visited []bool
+	// follows holds, by node, whether what is computed so far is copied from the node that it is like.
+	follows []bool
+}
+
+// First evaluates the decisions at the sizes of New. It is called once, since the Bound has the graph that was planned.
+func (p *Plan) First() (*Bound, error) { return p.evaluate(p.first()) }
+
+// Next evaluates the decisions at other sizes. Steps are those of from where nothing has changed. The error is an *Unfit if a decision does
+// not hold.
+func (p *Plan) Next(sizes ir.Binding, from *Bound) (*Bound, error) {
+	return p.evaluate(p.next(sizes, from))
+}
+
+// evaluate runs the phases.
+func (p *Plan) evaluate(e *evaluation) (*Bound, error) {
+	e.layouts, e.marks = e.Planned.Layouts, make([]mark, len(e.values))
+	e.visited, e.follows = make([]bool, len(p.nodes)), make([]bool, len(p.nodes))
+	e.Planned.Like = slices.Repeat([]int{-1}, len(e.Planned.Steps))
+	for _, phase := range []func() error{e.types, e.layOut, e.decide, e.buffers, e.offsets} {
+		if err := phase(); err != nil {
+			return nil, err
+		}
+	}
+	return e.Bound, nil
+}
+
+// first begins with the planned graph itself.
+func (p *Plan) first() *evaluation {
+	b := *p.planned
+	pl := *b.Planned
+	pl.Layouts = slices.Clone(pl.Layouts) // liveness has the others
+	b.Planned, b.values = &pl, make([]*ir.Value, pl.Graph.NumValues())
+	add := func(values []*ir.Value) {
+		for _, v := range values {
+			if v != nil {
+				b.values[v.ID] = v
+			}
+		}
+	}
+	add(pl.Graph.Inputs)
+	for _, n := range slices.Concat(b.folded, pl.Graph.Nodes, b.untiled) {
+		add(n.Inputs)
+		add(n.Outputs)
+	}
+	add(pl.Graph.Outputs)
+	return &evaluation{Plan: p, Bound: &b, all: true}
+}
+
+// next begins with a copy of the graph and the tables of the Bound before.
+func (p *Plan) next(sizes ir.Binding, from *Bound) *evaluation {
+	old := from.Planned
+	g, beside, values := old.Graph.Copy(slices.Concat(from.folded, from.untiled))
+	problem := *old.Problem
+	problem.Buffers = slices.Clone(problem.Buffers)
+	pl := &backend.Planned{Graph: g, Steps: make([]*ir.Node, len(old.Steps)), Layouts: slices.Clone(old.Layouts), Buffers: old.Buffers,
+		Scratch: old.Scratch, Problem: &problem}
+	for i := range pl.Layouts {
+		if l := &pl.Layouts[i]; l.Root != nil {
+			l.Root = values[l.Root.ID]
+		}
+	}
+	for i, n := range g.Nodes {
+		if step := p.nodes[i].step; step >= 0 {
+			pl.Steps[step] = n
+		}
+	}
+	b := &Bound{Sizes: sizes, Planned: pl, values: values, folded: beside[:len(p.folded)], untiled: beside[len(p.folded):],
+		flops: slices.Clone(from.flops), scratch: slices.Clone(from.scratch)}
+	for _, v := range from.Held {
+		b.Held = append(b.Held, values[v.ID])
+	}
+	return &evaluation{Plan: p, Bound: b, from: from, changed: p.trace.Changed(from.Sizes, sizes)}
+}
+
+// types is phase 1: types of all values, fields of ops, and the content of constants that depend on sizes.
+func (e *evaluation) types() error {
+	for i, v := range e.Planned.Graph.Inputs {
+		t, err := ir.MapType(e.inputs[i], e.Sizes.Number)
+		if err != nil {
+			return &ir.InputError{Input: v.Name, Err: err}
+		}
+		e.retype(v, t)
+	}
+	for i, n := range e.Bound.folded {
+		d := &e.Plan.folded[i]
+		if !e.differs(n, d) {
+			continue
+		}
+		if err := e.rebind(n, d); err != nil {
+			return err
+		}
+		if small, err := n.Refold(); err != nil {
+			return err
+		} else if !small {
+			return &Unfit{n, "a constant that is small"}
+		}
+		for _, v := range n.Outputs {
+			e.marks[v.ID] |= filled
+		}
+	}
+	for i, n := range e.Planned.Graph.Nodes {
+		d := &e.nodes[i]
+		if !e.differs(n, d) {
+			continue
+		}
+		e.visited[i] = true
+		if e.follows[i] = d.like >= 0 && agree(e.Planned, n, e.Planned.Graph.Nodes[d.like], false); e.follows[i] {
+			like := e.Planned.Graph.Nodes[d.like]
+			n.Op, e.flops[i] = like.Op, e.flops[d.like]
+			for k, v := range n.Outputs {
+				e.retype(v, like.Outputs[k].Type)
+			}
+			continue
+		}
+		if err := e.rebind(n, d); err != nil {
+			return err
+		}
+		flops, _ := ir.Flops(n).Const()
+		e.flops[i] = int64(flops)
+	}
+	return nil
+}
+
+// differs reports whether fields of a node's op or an operand's type or content differ from the Bound before.
+func (e *evaluation) differs(n *ir.Node, d *node) bool {
+	return e.all || d.inOp&e.changed != 0 || slices.ContainsFunc(n.Inputs, func(v *ir.Value) bool {
+		return v != nil && e.marks[v.ID]&(typed|filled) != 0
+	})
+}
+
+// retype gives a value its type at these sizes.
+func (e *evaluation) retype(v *ir.Value, t ir.Type) {
+	if e.all || !v.Type.Equal(t) {
+		v.Type = t
+		e.marks[v.ID] |= typed
+	}
+}
+
+// rebind gives a node the fields of its op and the types of its results.
+func (e *evaluation) rebind(n *ir.Node, d *node) error {
+	op := n.Op
+	switch {
+	case d.source != nil:
+		var err error
+		if op, err = ir.BindOp(d.source, e.Sizes); err != nil {
+			return n.Fail(err)
+		}
+		if _, is := n.Op.(ir.Materialize); is && op.Kind() != ir.KindMaterialize {
+			op = ir.Materialize{View: op}
+		}
+	case d.isCast:
+		op = ir.Reshape{Shape: n.Inputs[0].Type.Shape}
+	}
+	n.Op = op
+	types, err := ir.Infer(n)
+	if err != nil {
+		return n.Fail(err)
+	}
+	for k, v := range n.Outputs {
+		e.retype(v, types[k])
+	}
+	return nil
+}
+
+// layOut is phase 2: layouts of all values in the buffers that the plan gave them, from types and decisions.
+func (e *evaluation) layOut() error {
+	t, g := e.o.Target, e.Planned.Graph
+	for _, v := range g.Inputs {
+		if e.marks[v.ID] != 0 {
+			e.layouts[v.ID] = ir.OwnLayout(v)
+		}
+	}
+	for _, n := range e.Bound.folded {
+		for _, v := range n.Outputs {
+			if e.marks[v.ID] != 0 && e.layouts[v.ID].Root != nil {
+				e.layouts[v.ID] = ir.OwnLayout(v)
+			}
+		}
+	}
+	for i, n := range g.Nodes {
+		d := &e.nodes[i]
+		var concat *ir.Node
+		if d.concat >= 0 {
+			concat = g.Nodes[d.concat]
+		}
+		if !e.visited[i] && !e.moved(n.Inputs) && (concat == nil || !e.moved(concat.Inputs) && !e.moved(concat.Outputs)) {
+			if d.step >= 0 {
+				e.Planned.Like[d.step] = e.from.Planned.Like[d.step]
+			}
+			continue
+		}
+		e.visited[i] = true
+		if d.step < 0 {
+			e.marks[n.Outputs[0].ID] |= e.marks[n.Inputs[0].ID] & filled
+		}
+		if e.follows[i] = e.follows[i] && agree(e.Planned, n, g.Nodes[d.like], true); e.follows[i] {
+			e.follow(n, g.Nodes[d.like], d)
+			continue
+		}
+		if d.where != t.Where(n) {
+			return &Unfit{n, "where it runs"}
+		}
+		if err := legalize.Again(n, e.layouts, t); err != nil {
+			return &Unfit{n, err.Error()}
+		}
+		for k, v := range n.Outputs {
+			l := e.layouts[v.ID]
+			if k == 0 && d.step >= 0 {
+				l = d.inlay.Layout(n, concat, l.Root, e.Planned.Layout)
+			}
+			e.setLayout(v, l)
+		}
+	}
+	return nil
+}
+
+// follow gives the results of n the layouts of those of m, which it is like, in its own buffers.
+func (e *evaluation) follow(n, m *ir.Node, d *node) {
+	if d.shares {
+		e.Planned.Like[d.step] = e.nodes[d.like].step
+	}
+	for i, v := range n.Outputs {
+		l := e.layouts[m.Outputs[i].ID]
+		if l.Root = e.layouts[v.ID].Root; d.step < 0 && l.Root != v {
+			l.Offset += e.layouts[n.Inputs[0].ID].Offset - e.layouts[m.Inputs[0].ID].Offset
+		}
+		e.setLayout(v, l)
+	}
+}
+
+// moved reports whether a value of a list differs from the Bound before.
+func (e *evaluation) moved(list []*ir.Value) bool {
+	return slices.ContainsFunc(list, func(v *ir.Value) bool { return v != nil && e.marks[v.ID] != 0 })
+}
+
+// setLayout gives a value its layout at these sizes.
+func (e *evaluation) setLayout(v *ir.Value, l ir.Layout) {
+	if e.all {
+		e.marks[v.ID] |= placed
+	} else if old := &e.from.Planned.Layouts[v.ID]; l.Offset != old.Offset || !slices.Equal(l.Strides, old.Strides) {
+		e.marks[v.ID] |= placed
+	}
+	e.layouts[v.ID] = l
+}
+
+// decide is phase 3: it asks the decisions about each node whether they hold.
+func (e *evaluation) decide() error {
+	t, pl := e.o.Target, e.Planned
+	e.Made = make([]int, 0, len(pl.Steps))
+	for i, n := range pl.Graph.Nodes {
+		d := &e.nodes[i]
+		if d.step < 0 {
+			continue
+		}
+		isMade := e.visited[i] || e.moved(n.Outputs)
+		if (isMade || e.hostTyped(n)) && !d.inlay.Holds(n, d.where, pl.Layout, t) {
+			return &Unfit{n, "the memory of its results"}
+		}
+		if !isMade {
+			continue
+		}
+		e.Made = append(e.Made, d.step)
+		if e.follows[i] {
+			e.scratch[i] = e.scratch[d.like]
+		} else {
+			e.scratch[i] = t.ScratchThere(d.where, n)
+		}
+		if len(e.scratch[i]) != len(pl.Scratch[d.step]) {
+			return &Unfit{n, "the number of its scratch buffers"}
+		}
+	}
+	if len(e.o.Symbols) == 0 {
+		return nil
+	}
+	for _, n := range e.Bound.untiled {
+		if legalize.Accepts(n, pl.Layouts, t) {
+			return &Unfit{n.Outputs[0].Def, "steps that are not tiled"}
+		}
+	}
+	for _, v := range pl.Graph.Outputs {
+		if l := pl.Layout(v); !l.Contiguous() || e.IsDeviceTensor(v) && (l.Offset != 0 || bytesOf(v) != bytesOf(l.Root)) {
+			return &Unfit{v.Def, "an output that is the whole of a buffer, in order"}
+		}
+	}
+	return nil
+}
+
+// hostTyped reports whether a result of n is in the memory of a value that has another type than in the Bound before. That memory is
+// larger or smaller by now although no operand of n may be.
+func (e *evaluation) hostTyped(n *ir.Node) bool {
+	return slices.ContainsFunc(n.Outputs, func(v *ir.Value) bool { return e.marks[e.layouts[v.ID].Root.ID]&typed != 0 })
+}
+
+// buffers is phase 4: sizes of buffers, and what depends on them.
+func (e *evaluation) buffers() error {
+	pl := e.Planned
+	resize := func(v *ir.Value) {
+		if pl.Layout(v).Root == v {
+			pl.Problem.Buffers[pl.Buffers[v.ID]].Size = bytesOf(v)
+		}
+	}
+	for _, v := range pl.Graph.Inputs {
+		resize(v)
+	}
+	scratch := make([][]int64, len(pl.Steps)) // by step in the graph's order
+	for i, n := range pl.Graph.Nodes {
+		d := &e.nodes[i]
+		e.Flops = min(e.Flops, math.MaxInt64-e.flops[i]) + e.flops[i]
+		if d.step < 0 {
+			continue
+		}
+		scratch[d.early] = e.scratch[i]
+		if e.visited[i] {
+			for k, size := range e.scratch[i] {
+				pl.Problem.Buffers[pl.Scratch[d.step][k]].Size = size
+			}
+		}
+		results := int64(0)
+		for _, v := range n.Outputs {
+			resize(v)
+			if d.where == target.OnHost {
+				results += bytesOf(v)
+			}
+		}
+		e.Host = max(e.Host, results)
+	}
+	if len(e.o.Symbols) > 0 && !e.all {
+		if !e.order.Holds(e.memory.Sizes(e.values, func(s int) []int64 { return scratch[s] })) {
+			return &Unfit{nil, "the order of the steps"}
+		}
+	}
+	return nil
+}
+
+func bytesOf(v *ir.Value) int64 { return int64(v.Type.DType.Bytes(v.Type.Elements())) }
+
+// offsets is phase 5: a stack gives the buffers their offsets if the arena is small and allowed; otherwise the planner does.
+func (e *evaluation) offsets() (err error) {
+	p, pl := e.Plan, e.Planned
+	if !e.all {
+		for i, s := range p.stacks {
+			plan, err := s.Plan(pl.Problem)
+			if err != nil || !schedule.Tight(plan.Committed, s.ratio*float64(plan.LowerBound)) || e.o.Allow(e.Bound, plan) != nil {
+				continue
+			}
+			pl.Plan = plan
+			p.stacks = slices.Insert(slices.Delete(p.stacks, i, i+1), 0, s)
+			return nil
+		}
+	}
+	if pl.Plan, err = planner.Solve(pl.Problem, e.o.Planner); err != nil {
+		return err
+	}
+	e.Replanned = !e.all
+	if len(e.o.Symbols) > 0 {
+		if s, err := planner.NewStack(pl.Problem, pl.Plan); err == nil {
+			p.stacks = slices.Insert(p.stacks, 0, stack{s, pl.Plan.Ratio()})
+			p.stacks = p.stacks[:min(len(p.stacks), mostStacks)]
+		}
+	}
+	return e.o.Allow(e.Bound, pl.Plan)
+}
