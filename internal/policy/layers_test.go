@@ -16,7 +16,7 @@ import (
 )
 
 // layers orders the files of a package that is too closely knit for separate packages: a file uses only what files of the lines above
-// its own declare.
+// its own declare, and what upward lists. Files in braces are one home, and use each other.
 var layers = map[string][]string{
 	"backend/cpu": {
 		// where operands are, and what a step is
@@ -42,26 +42,85 @@ var layers = map[string][]string{
 		"prepare program",
 		"carry",
 	},
+	"internal/bind": {
+		"bound",
+		"{plan alike}",
+		"phases",
+	},
+	"internal/engine": {
+		"errors describe profile batch ports",
+		"tap growing",
+		"stage",
+		"packing",
+		// bind: plans of the stages, and their bindings
+		"{plans cache bind box check resident}",
+		"others plain slicing",
+		// compile
+		"{program pages}",
+		// run: sessions, frames and device tensors
+		"device_tensor",
+		"{session frame boxes iobinding packed packed_errors slices}",
+		"decoder_cache",
+	},
+	"pipeline": {
+		"vectors",
+		"{description modules static safetensors}", // what a folder holds
+		"{engine layout packed schedule}",          // batches
+		"{pipeline serving outputs}",               // the model
+		// the tasks
+		"embed",
+		"{classify tokenvectors}",
+		"tag",
+		"answer fill gliner",
+	},
+	"server": {
+		"tensors",
+		"{errors encode scan body}", // text
+		"{server models intact metrics observe origin peer page}", // the server itself
+		"{routes openapi embed cohere tei tasks ollama oip oip_tensor oip_manage grpc}",
+	},
 }
 
 // others is the layer of the files that have no line: kernels that no other kernel uses, above the table.
 const others = "*"
 
+// upward lists, by package, a file, a colon and the files that it uses although they are not above it in layers. A new row needs a reason
+// why none of both files can be moved.
+var upward = map[string][]string{
+	"internal/engine": {"ports: growing"},
+	"pipeline": {
+		"description: embed gliner pipeline", "engine: pipeline serving", "layout: gliner pipeline serving", "modules: pipeline",
+		"pipeline: gliner", "safetensors: pipeline", "schedule: pipeline serving", "serving: classify", "static: layout",
+		"vectors: pipeline",
+	},
+	"server": {"body: openapi", "encode: observe", "origin: oip", "server: routes"},
+}
+
 // TestLayers type-checks each package without its imports, which is enough to know what its own files declare.
 func TestLayers(t *testing.T) {
 	t.Chdir(root)
 	for folder, lines := range layers {
-		layer := map[string]int{}
+		layer, home := map[string]int{}, map[string]int{} // home is only of files in braces, which number their homes from 1 on
 		for i, line := range lines {
-			for name := range strings.FieldsSeq(line) {
+			isHome := strings.HasPrefix(line, "{")
+			for name := range strings.FieldsSeq(strings.Trim(line, "{}")) {
 				layer[name] = i
+				if isHome {
+					home[name] = i + 1
+				}
+			}
+		}
+		excepted := map[[2]string]bool{} // whether the exception is used
+		for _, row := range upward[folder] {
+			from, list, _ := strings.Cut(row, ":")
+			for to := range strings.FieldsSeq(list) {
+				excepted[[2]string{from, to}] = false
 			}
 		}
 		paths, err := filepath.Glob(folder + "/*.go")
 		require.NoError(t, err)
 		fset := token.NewFileSet()
 		nameOf := func(p token.Pos) string { return strings.TrimSuffix(filepath.Base(fset.Position(p).Filename), ".go") }
-		require.Contains(t, layer, others)
 		unseen := maps.Clone(layer)
 		delete(unseen, others)
 		var files []*ast.File
@@ -73,6 +132,7 @@ func TestLayers(t *testing.T) {
 			require.NoError(t, err)
 			name := nameOf(f.Pos())
 			if _, listed := layer[name]; !listed {
+				require.Contains(t, layer, others, "%s.go of %s is not in the table of layers", name, folder)
 				layer[name] = layer[others]
 			}
 			delete(unseen, name)
@@ -82,11 +142,20 @@ func TestLayers(t *testing.T) {
 		checked := 0
 		for id, o := range uses(folder, fset, files) {
 			checked++
-			if from, to := nameOf(id.Pos()), nameOf(o.Pos()); from != to && layer[to] >= layer[from] {
+			from, to := nameOf(id.Pos()), nameOf(o.Pos())
+			if from == to || layer[to] < layer[from] || home[from] > 0 && home[from] == home[to] {
+				continue
+			}
+			edge := [2]string{from, to}
+			if _, ok := excepted[edge]; !ok {
 				t.Errorf("%s uses %s of %s.go, which is not above it in the table of layers", fset.Position(id.Pos()), o.Name(), to)
 			}
+			excepted[edge] = true
 		}
-		require.Greater(t, checked, 1000, "too few uses were found in %s", folder)
+		for edge, used := range excepted {
+			require.True(t, used, "%s: %s.go uses %s.go no more, or is below it: remove it from upward", folder, edge[0], edge[1])
+		}
+		require.Greater(t, checked, 100, "too few uses were found in %s", folder)
 	}
 }
 
@@ -97,10 +166,15 @@ func uses(folder string, fset *token.FileSet, files []*ast.File) iter.Seq2[*ast.
 	pkg, _ := config.Check(folder, fset, files, &info)
 	return func(yield func(*ast.Ident, types.Object) bool) {
 		for _, f := range files {
-			selected := map[*ast.Ident]bool{}
+			selected := map[*ast.Ident]bool{} // fields, methods and names of packages
 			for n := range ast.Preorder(f) {
-				if s, ok := n.(*ast.SelectorExpr); ok {
-					selected[s.Sel] = true
+				switch n := n.(type) {
+				case *ast.SelectorExpr:
+					selected[n.Sel] = true
+				case *ast.KeyValueExpr:
+					if key, ok := n.Key.(*ast.Ident); ok {
+						selected[key] = true
+					}
 				}
 				id, ok := n.(*ast.Ident)
 				if !ok || info.Defs[id] != nil {
