@@ -183,20 +183,7 @@ func (g *Graph) Copy(beside []*Node) (c *Graph, besides []*Node, values []*Value
 	return c, lists[:len(beside):len(beside)], values
 }
 
-// Rebind gives a bound node other numbers, after its operands: op is what it does by now.
-func (n *Node) Rebind(op Op) error {
-	n.Op = op
-	types, err := Infer(n)
-	if err != nil {
-		return n.Fail(err)
-	}
-	for i, v := range n.Outputs {
-		v.Type = types[i]
-	}
-	return nil
-}
-
-// Refold computes the results of a folded node again, after Rebind. It reports whether Bind would fold the node.
+// Refold computes the results of a folded node again, from its op and operands at other sizes. It reports whether Bind would fold the node.
 func (n *Node) Refold() (bool, error) {
 	res, err := n.folded()
 	if err != nil {

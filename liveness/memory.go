@@ -75,7 +75,7 @@ func New(g *ir.Graph, layouts []ir.Layout, t *target.Target, o Options) *Memory 
 	m.extend(o)
 	if !o.RowMajor {
 		m.findWithin()
-		m.findParts(o.Fixed)
+		m.findParts()
 	}
 	return m
 }

@@ -48,8 +48,6 @@ type Options struct {
 	// DeviceTensors are inputs and outputs that should be outside of the arena, in memory that lasts between runs. Memory.IsDeviceTensor
 	// reports which of them can be.
 	DeviceTensors []*ir.Value
-	// Fixed reports whether all that a Concat joins keeps its sizes along the axis when the graph gets other sizes; nil: always.
-	Fixed func(concat *ir.Node) bool
 	// RowMajor makes all results row-major, so that none is in a part of another buffer.
 	RowMajor bool
 }

@@ -9,10 +9,10 @@ import (
 
 // findParts finds the steps whose result 0 can be written where a Concat wants it: the kernel must write by strides, the Concat must
 // read it once, and every reader takes its strides.
-func (m *Memory) findParts(fixed func(concat *ir.Node) bool) {
+func (m *Memory) findParts() {
 	for s, n := range m.Steps {
 		op, ok := n.Op.(ir.Concat)
-		if !ok || m.separate[m.Writes[s][0]] || m.t.Where(n) != target.OnKernel || fixed != nil && !fixed(n) {
+		if !ok || m.separate[m.Writes[s][0]] || m.t.Where(n) != target.OnKernel {
 			continue
 		}
 		start := 0

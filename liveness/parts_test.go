@@ -66,7 +66,6 @@ func TestPartsOfAConcat(t *testing.T) {
 			"return", "return %9,"}, want: []string{"y [0,", "w [5,"}},
 		{name: "an output", edit: []string{"return", "return %1,"}, want: []string{"a [", "y [1,"}},
 		{name: "an input", edit: []string{"concat(%1", "concat(%0"}, want: []string{"x [0,5)", "y [1,"}},
-		{name: "sizes that change", options: liveness.Options{Fixed: func(*ir.Node) bool { return false }}, want: []string{"a [", "b ["}},
 		{name: "row-major", options: liveness.Options{RowMajor: true}, want: []string{"a [", "b ["}},
 		{name: "outside of the arena", edit: []string{"return", "return %5,"}, outside: "y", want: []string{"a [", "b ["}},
 		{name: "more with the first", target: func(kernels *[ir.NumKinds]target.Kernel) {

@@ -36,8 +36,12 @@ type evaluation struct {
 	follows []bool
 }
 
-// First evaluates the decisions at the sizes of New. It is called once, since the Bound has the graph that was planned.
-func (p *Plan) First() (*Bound, error) { return p.evaluate(p.first()) }
+// First evaluates the decisions at the sizes of New.
+func (p *Plan) First() (*Bound, error) {
+	e := p.next(p.planned.Sizes, p.planned)
+	e.from, e.all = nil, true
+	return p.evaluate(e)
+}
 
 // Next evaluates the decisions at other sizes. Steps are those of from where nothing has changed. The error is an *Unfit if a decision does
 // not hold.
@@ -56,28 +60,6 @@ func (p *Plan) evaluate(e *evaluation) (*Bound, error) {
 		}
 	}
 	return e.Bound, nil
-}
-
-// first begins with the planned graph itself.
-func (p *Plan) first() *evaluation {
-	b := *p.planned
-	pl := *b.Planned
-	pl.Layouts = slices.Clone(pl.Layouts) // liveness has the others
-	b.Planned, b.values = &pl, make([]*ir.Value, pl.Graph.NumValues())
-	add := func(values []*ir.Value) {
-		for _, v := range values {
-			if v != nil {
-				b.values[v.ID] = v
-			}
-		}
-	}
-	add(pl.Graph.Inputs)
-	for _, n := range slices.Concat(b.folded, pl.Graph.Nodes, b.untiled) {
-		add(n.Inputs)
-		add(n.Outputs)
-	}
-	add(pl.Graph.Outputs)
-	return &evaluation{Plan: p, Bound: &b, all: true}
 }
 
 // next begins with a copy of the graph and the tables of the Bound before.

@@ -28,8 +28,6 @@
 package bind
 
 import (
-	"slices"
-
 	"github.com/rlxc/rlxc/internal/backend"
 	"github.com/rlxc/rlxc/internal/legalize"
 	"github.com/rlxc/rlxc/internal/schedule"
@@ -111,7 +109,7 @@ func New(g *ir.Graph, sizes ir.Binding, o Options) (*Plan, error) {
 	}
 	p := &Plan{o: o, trace: trace, inputs: inputs}
 	p.memory = liveness.New(bound, layouts, t, liveness.Options{Policy: o.Policy, PinOutputAncestors: o.PinOutputAncestors,
-		DeviceTensors: device, Fixed: p.fixed})
+		DeviceTensors: device})
 	steps := (*schedule.Program)(&p.memory.Footprint)
 	order := schedule.Order(steps)
 	lives := p.memory.Analyze(order)
@@ -164,23 +162,7 @@ func (p *Plan) describe(lives *liveness.Result) {
 	p.planned.flops, p.planned.scratch = make([]int64, len(p.nodes)), make([][]int64, len(p.nodes))
 }
 
-// fixed reports whether the operands of a Concat keep their sizes along its axis at all sizes.
-func (p *Plan) fixed(concat *ir.Node) bool {
-	if len(p.o.Symbols) == 0 {
-		return true
-	}
-	source := p.trace.Source(concat)
-	if source == nil || len(source.Inputs) != len(concat.Inputs) {
-		return false
-	}
-	op, ok := source.Op.(ir.Concat)
-	return ok && op == concat.Op && !slices.ContainsFunc(source.Inputs, func(v *ir.Value) bool {
-		_, isConst := v.Type.Shape[op.Axis].Const()
-		return !isConst
-	})
-}
-
-// Graph is the planned graph, which First binds. It must not be changed.
+// Graph is the planned graph, of which each Bound has a copy. It must not be changed.
 func (p *Plan) Graph() *ir.Graph { return p.planned.Planned.Graph }
 
 // IsDeviceTensor reports whether an input or output of Graph has memory outside of the arena.
