@@ -41,6 +41,10 @@ func parquetRecords(in *textFile) (_ records, err error) {
 	if string(end[4:]) != "PAR1" || int64(binary.LittleEndian.Uint32(end[:])) > in.bytes-12 {
 		return nil, errors.New("no Parquet footer at the end")
 	}
+	if n := binary.LittleEndian.Uint32(end[:]); n > mostFooter {
+		return nil, fmt.Errorf("its footer has %d bytes, more than the maximum of %d: write it with larger row groups, or fewer columns",
+			n, mostFooter)
+	}
 	file, err := parquet.OpenFile(in.file, in.bytes, parquet.SkipPageIndex(true), parquet.SkipBloomFilters(true))
 	if err != nil {
 		return nil, err
@@ -89,11 +93,16 @@ func (p *parquetFile) next(names []string) (r record, err error) {
 			return record{}, io.EOF
 		}
 		p.left = p.groups[0].NumRows()
+		held := int64(0)
 		for _, name := range names {
 			leaf, _ := p.file.Schema().Lookup(name)
 			group := len(p.file.RowGroups()) - len(p.groups)
-			if err := p.bounded(p.file.Metadata().RowGroups[group].Columns[leaf.ColumnIndex].MetaData, leaf, p.left); err != nil {
+			n, err := p.bounded(p.file.Metadata().RowGroups[group].Columns[leaf.ColumnIndex].MetaData, leaf, p.left)
+			if err != nil {
 				return record{}, fmt.Errorf("column %q: %w", name, err)
+			} else if held += n; held > mostHeld {
+				return record{}, fmt.Errorf("column %q: pages of %d MiB would be in memory at a time, more than the maximum of %d MiB: "+
+					"write the file with smaller pages, or read fewer columns", name, held>>20, mostHeld>>20)
 			}
 			p.cursors = append(p.cursors, &cursor{node: leaf.Node, pages: p.groups[0].ColumnChunks()[leaf.ColumnIndex].Pages()})
 		}
@@ -116,8 +125,11 @@ const (
 	// mostValues is how many values a page may have, which are decoded whole: ten bytes can hold 2³¹ equal ones. Writers end a page
 	// after 20,000 values or 1 MiB, which are 8 Mi indices of one bit.
 	mostValues = 16 << 20
-	// mostPrefixed is how many bytes the texts of a page may have that share their beginnings. The library allocates this three times.
-	mostPrefixed = 128 << 20
+	// mostHeld is how many bytes a reader may hold: of all columns that it reads, a dictionary, the page whose values are read, and the
+	// next page while it is unpacked. Two pages of DuckDB, which have 100 MB at most, take 300 to 350 MB.
+	mostHeld = 512 << 20
+	// mostFooter is how many bytes the description of a file may have, which becomes several times that: 300,000 pieces of columns.
+	mostFooter = 32 << 20
 	// padding is how many values a run may have in excess of its page: writers fill it up to a multiple of 8, or of 256.
 	padding = 256
 )
@@ -127,29 +139,37 @@ var (
 	errLengths    = errors.New("a page holds lengths that are not valid")
 )
 
-// bounded reads the pages of a column of a row group, which has that many rows. It fails if the library would allocate more for a page
-// than a page may have, because the library unpacks and decodes a page before it compares the page with what the header announces. The
-// library reports other faults.
-func (p *parquetFile) bounded(m format.ColumnMetaData, leaf parquet.LeafColumn, rows int64) error {
+// bounded reads the pages of a column of a row group, which has that many rows. It returns how many bytes of them the library holds at a
+// time. It fails if the library would allocate more for a page than a page may have, because the library unpacks and decodes a page
+// before it compares the page with what the header announces. The library reports other faults.
+func (p *parquetFile) bounded(m format.ColumnMetaData, leaf parquet.LeafColumn, rows int64) (held int64, err error) {
 	at := m.DataPageOffset
 	if m.DictionaryPageOffset != 0 {
 		at = m.DictionaryPageOffset
 	}
 	end := min(at+m.TotalCompressedSize, p.file.Size())
+	var dictionary, last int64 // bytes that are held of the dictionary, and of the page before this one
 	for {
 		head, n, err := pageHead(io.NewSectionReader(p.in, at, max(0, end-at)))
 		if err != nil || head.CompressedPageSize < 0 || head.UncompressedPageSize < 0 {
-			return nil //nolint:nilerr // the library reports it
+			return held, nil //nolint:nilerr // the library reports it
 		}
 		at += n
 		if n := max(head.UncompressedPageSize, head.CompressedPageSize); n > mostPage {
-			return fmt.Errorf("a page has %d bytes, more than the maximum of %d: write the file with smaller pages", n, mostPage)
+			return 0, fmt.Errorf("a page has %d bytes, more than the maximum of %d: write the file with smaller pages", n, mostPage)
 		} else if int64(head.CompressedPageSize) > end-at {
-			return fmt.Errorf("a page has %d bytes, but %d are left", head.CompressedPageSize, end-at)
+			return 0, fmt.Errorf("a page has %d bytes, but %d are left", head.CompressedPageSize, end-at)
 		}
-		values, err := boundedPage(head, io.NewSectionReader(p.in, at, int64(head.CompressedPageSize)), m.Codec, leaf, rows)
+		values, size, err := boundedPage(head, io.NewSectionReader(p.in, at, int64(head.CompressedPageSize)), m.Codec, leaf, rows)
 		if err != nil {
-			return err
+			return 0, err
+		}
+		size += int64(head.UncompressedPageSize) / 2 // the library rounds sizes of buffers up, by less than a half
+		held = max(held, dictionary+last+size+n+int64(head.CompressedPageSize)*3/2)
+		if head.Type == format.DictionaryPage {
+			dictionary = size
+		} else {
+			last = size
 		}
 		rows -= values
 		at += int64(head.CompressedPageSize)
@@ -159,7 +179,7 @@ func (p *parquetFile) bounded(m format.ColumnMetaData, leaf parquet.LeafColumn, 
 // pageHead decodes the header at the beginning of in, which has n bytes. It decodes bytes that it has read, because the decoder of a
 // stream allocates whatever length a text of the header announces.
 func pageHead(in *io.SectionReader) (head format.PageHeader, n int64, err error) {
-	for size := int64(4 << 10); ; size *= 4 {
+	for size := int64(4 << 10); ; size *= 2 {
 		data := make([]byte, min(size, in.Size()))
 		if _, err := in.ReadAt(data, 0); err != nil {
 			return head, 0, err
@@ -172,10 +192,10 @@ func pageHead(in *io.SectionReader) (head format.PageHeader, n int64, err error)
 	}
 }
 
-// boundedPage checks one page, and returns how many values of the column the page has: none if it is a dictionary. rows is the number
-// of rows of the group that follow the pages before it.
+// boundedPage checks one page. It returns how many values of the column the page has, none if it is a dictionary, and how many bytes the
+// page takes once it is unpacked and decoded. rows is the number of rows of the group that follow the pages before it.
 func boundedPage(head format.PageHeader, in *io.SectionReader, codec format.CompressionCodec, leaf parquet.LeafColumn, rows int64) (
-	values int64, err error,
+	values, size int64, err error,
 ) {
 	var encoding, levels format.Encoding
 	var plain int64 // bytes before those that are packed: levels, in a page of version 2
@@ -190,11 +210,11 @@ func boundedPage(head format.PageHeader, in *io.SectionReader, codec format.Comp
 		plain = repetition + definition
 		packed = (!v2.V.IsCompressed.Valid || v2.V.IsCompressed.V) && in.Size() > plain
 		if min(values, repetition, definition) < 0 || plain > min(in.Size(), int64(head.UncompressedPageSize)) {
-			return 0, errors.New("a page has levels of more bytes than the page")
+			return 0, 0, errors.New("a page has levels of more bytes than the page")
 		}
 		if leaf.MaxDefinitionLevel > 0 && values <= mostValues {
 			if err := runs(bufio.NewReader(io.NewSectionReader(in, repetition, definition)), 1, values); err != nil {
-				return 0, err
+				return 0, 0, err
 			}
 		}
 	case head.Type == format.DictionaryPage && dictionary.Valid:
@@ -203,10 +223,10 @@ func boundedPage(head format.PageHeader, in *io.SectionReader, codec format.Comp
 		if encoding == format.PlainDictionary {
 			encoding = format.Plain
 		} else if encoding != format.Plain {
-			return 0, fmt.Errorf("a dictionary is in the encoding %v, not PLAIN", encoding)
+			return 0, 0, fmt.Errorf("a dictionary is in the encoding %v, not PLAIN", encoding)
 		}
 	default:
-		return 0, fmt.Errorf("a page of the type %v has another header", head.Type)
+		return 0, 0, fmt.Errorf("a page of the type %v has another header", head.Type)
 	}
 	width := int64(1)
 	if leaf.Node.Type().Kind() == parquet.FixedLenByteArray {
@@ -214,39 +234,44 @@ func boundedPage(head format.PageHeader, in *io.SectionReader, codec format.Comp
 	}
 	switch {
 	case values > mostValues:
-		return 0, fmt.Errorf("a page has %d values, more than the maximum of %d: write the file with smaller pages", values, mostValues)
+		return 0, 0, fmt.Errorf("a page has %d values, more than the maximum of %d: write the file with smaller pages", values, mostValues)
 	case head.Type != format.DictionaryPage && values > rows:
-		return 0, fmt.Errorf("a page has %d values, but %d rows are left in its group", values, rows)
+		return 0, 0, fmt.Errorf("a page has %d values, but %d rows are left in its group", values, rows)
 	case values*width > mostPage:
-		return 0, fmt.Errorf("a page has %d values of %d bytes, more than the maximum of %d bytes: write the file with smaller pages",
+		return 0, 0, fmt.Errorf("a page has %d values of %d bytes, more than the maximum of %d bytes: write the file with smaller pages",
 			values, width, mostPage)
 	}
 
 	body := &pageBody{in: io.NewSectionReader(in, plain, in.Size()-plain), left: int64(head.UncompressedPageSize) - plain}
 	if unpack := unpackers[codec]; unpack != nil && packed {
 		if body.in, err = unpack(body.in, int(body.left)); err != nil {
-			return 0, fmt.Errorf("a page does not unpack: %w", err)
+			return 0, 0, fmt.Errorf("a page does not unpack: %w", err)
 		}
 	}
 	content := bufio.NewReader(body)
+	size = int64(head.UncompressedPageSize) + values // a byte for each level
 	if optional {
 		err = bitRuns(content, levels, values)
 	}
 	if _, end := content.Peek(1); end == nil && err == nil {
 		if count := counters[encoding]; count == nil {
 			err = fmt.Errorf("a page is in the encoding %v, which is not supported", encoding)
-		} else if err = count(content, leaf.Node.Type().Kind(), values); err == io.EOF || err == io.ErrUnexpectedEOF {
-			err = errors.New("a page ends before its values do")
+		} else {
+			var decoded int64
+			if decoded, err = count(content, leaf.Node.Type().Kind(), values); err == io.EOF || err == io.ErrUnexpectedEOF {
+				err = errors.New("a page ends before its values do")
+			}
+			size += decoded
 		}
 	}
 	_, _ = io.Copy(io.Discard, content) // body has the error
 	if body.err != io.EOF {
-		return 0, fmt.Errorf("a page does not unpack: %w", body.err)
+		return 0, 0, fmt.Errorf("a page does not unpack: %w", body.err)
 	}
 	if head.Type == format.DictionaryPage {
 		values = 0
 	}
-	return values, err
+	return values, size, err
 }
 
 // A pageBody reads the bytes of a page, at most left of them. err is the first error, io.EOF after all of them.
@@ -304,56 +329,65 @@ var unpackers = map[format.CompressionCodec]func(in io.Reader, most int) (io.Rea
 	},
 }
 
-// counters fail by encoding if the library would decode data to more values than that, or to texts of more than mostPrefixed bytes.
-var counters = map[format.Encoding]func(in *bufio.Reader, kind parquet.Kind, values int64) error{
+// counters fail by encoding if the library would decode data to more values than that. They return how many bytes the library allocates
+// for the values, beside those of the page and of the levels.
+var counters = map[format.Encoding]func(in *bufio.Reader, kind parquet.Kind, values int64) (decoded int64, err error){
 	format.Plain: plainTexts,
 	//lint:ignore SA1019 files of data page version 1 have it
 	format.PlainDictionary: indices,
 	format.RLEDictionary:   indices,
 	format.RLE:             booleans,
-	format.DeltaBinaryPacked: func(in *bufio.Reader, _ parquet.Kind, values int64) error {
+	format.DeltaBinaryPacked: func(in *bufio.Reader, _ parquet.Kind, values int64) (int64, error) {
 		_, err := deltas(in, values, false)
-		return err
+		return numberBytes * values, err
 	},
-	format.DeltaLengthByteArray: func(in *bufio.Reader, _ parquet.Kind, values int64) error {
+	format.DeltaLengthByteArray: func(in *bufio.Reader, _ parquet.Kind, values int64) (int64, error) {
 		_, err := deltas(in, values, true)
-		return err
+		return 2 * indexBytes * values, err // lengths, and where each text begins
 	},
-	format.DeltaByteArray:  prefixedTexts,
-	format.ByteStreamSplit: func(*bufio.Reader, parquet.Kind, int64) error { return nil }, // as many bytes as it has
+	format.DeltaByteArray: prefixedTexts,
+	format.ByteStreamSplit: func(_ *bufio.Reader, _ parquet.Kind, values int64) (int64, error) {
+		return numberBytes * values, nil
+	},
 }
 
-func plainTexts(in *bufio.Reader, kind parquet.Kind, values int64) error {
+// Bytes of an index or a length, and of the widest number.
+const (
+	indexBytes  = 4
+	numberBytes = 8
+)
+
+func plainTexts(in *bufio.Reader, kind parquet.Kind, values int64) (int64, error) {
 	if kind != parquet.ByteArray {
-		return nil // as many bytes as it has
+		return 0, nil // the page is decoded in place
 	}
 	for n := int64(0); ; n++ {
 		var length [4]byte
 		if _, err := io.ReadFull(in, length[:]); err != nil {
-			return nil //nolint:nilerr // the library reports it
+			return indexBytes * values, nil //nolint:nilerr // the library reports it
 		} else if n == values {
-			return errManyValues
+			return 0, errManyValues
 		}
 		if _, err := in.Discard(int(binary.LittleEndian.Uint32(length[:]))); err != nil {
-			return nil //nolint:nilerr // the library reports it
+			return indexBytes * values, nil //nolint:nilerr // the library reports it
 		}
 	}
 }
 
 // indices reads indices of a dictionary, which begin with how many bits one has.
-func indices(in *bufio.Reader, _ parquet.Kind, values int64) error {
+func indices(in *bufio.Reader, _ parquet.Kind, values int64) (int64, error) {
 	width, err := in.ReadByte()
 	if err != nil {
-		return err
+		return 0, err
 	}
-	return runs(in, int64(width), values)
+	return indexBytes * values, runs(in, int64(width), values)
 }
 
-func booleans(in *bufio.Reader, kind parquet.Kind, values int64) error {
+func booleans(in *bufio.Reader, kind parquet.Kind, values int64) (int64, error) {
 	if kind != parquet.Boolean {
-		return fmt.Errorf("a page of %v is in the encoding RLE, which is for booleans", kind)
+		return 0, fmt.Errorf("a page of %v is in the encoding RLE, which is for booleans", kind)
 	}
-	return bitRuns(in, format.RLE, values)
+	return values, bitRuns(in, format.RLE, values)
 }
 
 // bitRuns reads definition levels of one bit, or booleans, which begin with how many bytes they have.
@@ -402,20 +436,16 @@ func runs(in *bufio.Reader, width, values int64) error {
 }
 
 // prefixedTexts reads how many bytes each text of a page shares with the text before it, and how many bytes it has besides.
-func prefixedTexts(in *bufio.Reader, _ parquet.Kind, values int64) error {
+func prefixedTexts(in *bufio.Reader, _ parquet.Kind, values int64) (int64, error) {
 	prefixes, err := deltas(in, values, true)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	suffixes, err := deltas(in, values, true)
 	if err != nil {
-		return err
+		return 0, err
 	}
-	if n := prefixes + suffixes; n > mostPrefixed {
-		return fmt.Errorf("the texts of a page have %d bytes, more than the maximum of %d: write the file with smaller pages",
-			n, mostPrefixed)
-	}
-	return nil
+	return 3*(prefixes+suffixes) + 3*indexBytes*values, nil // the library grows the texts by appending
 }
 
 // deltas reads how many numbers of DELTA_BINARY_PACKED follow. If they are lengths, it reads them too and returns their sum.

@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -320,10 +321,12 @@ func TestParquetPages(t *testing.T) {
 			slices.Concat(one, single(0), deltas), tooMany},
 		"a long suffix": {"text", 1, format.PageHeader{DataPageHeader: dataPage(1, format.DeltaByteArray)},
 			slices.Concat(one, single(0), single(1<<30)),
-			"the texts of a page have 1073741824 bytes, more than the maximum of 134217728: write the file with smaller pages"},
+			"pages of 3072 MiB would be in memory at a time, more than the maximum of 512 MiB: write the file with smaller pages, " +
+				"or read fewer columns"},
 		"growing prefixes": {"text", 33, format.PageHeader{DataPageHeader: dataPage(33, format.DeltaByteArray)},
 			slices.Concat(levels(33), lengths, single(0)),
-			"the texts of a page have 2214591984 bytes, more than the maximum of 134217728: write the file with smaller pages"},
+			"pages of 6335 MiB would be in memory at a time, more than the maximum of 512 MiB: write the file with smaller pages, " +
+				"or read fewer columns"},
 		"negative prefixes": {"text", 1, format.PageHeader{DataPageHeader: dataPage(1, format.DeltaByteArray)},
 			slices.Concat(one, varints(128, 4, 1, 1), single(0)), "a page holds lengths that are not valid"},
 		"lengths that end": {"text", 33, format.PageHeader{DataPageHeader: dataPage(33, format.DeltaByteArray)},
@@ -347,6 +350,61 @@ func TestParquetPages(t *testing.T) {
 			require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(4<<20))
 		})
 	}
+}
+
+// TestParquetHeldAtATime holds that a dictionary, a page and the page after it are bounded together, over all columns that are read.
+func TestParquetHeldAtATime(t *testing.T) {
+	const most = mostHeld >> 20 * 2 / 3 // of pages, whose buffers are larger than they are by up to a half
+	const half, quarter = most/2 + 1, most / 4
+	page := func(mib int32) madePage { // which announces that size, and has a text
+		return madePage{format.PageHeader{UncompressedPageSize: mib << 20, DataPageHeader: dataPage(1, format.Plain)},
+			[]byte{2, 0, 0, 0, 1 << 1, 1, 0, 0, 0, 0}} // a level, and a text of no bytes
+	}
+	dictionary := page(half)
+	dictionary.data = dictionary.data[6:]
+	dictionary.head.Type, dictionary.head.DataPageHeader = format.DictionaryPage, thrift.Null[format.DataPageHeader]{}
+	dictionary.head.DictionaryPageHeader = thrift.New(format.DictionaryPageHeader{NumValues: 1})
+	for name, c := range map[string]struct {
+		pages []madePage
+		fails bool
+	}{
+		"a page":                  {[]madePage{page(half)}, false},
+		"a page after others":     {[]madePage{page(quarter), page(quarter), page(half), page(quarter)}, false},
+		"two large pages":         {[]madePage{page(1), page(half), page(half)}, true},
+		"a dictionary and a page": {[]madePage{dictionary, page(1), page(half)}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			data := pagesOf(t, "text", format.Uncompressed, int64(len(c.pages)), c.pages...)
+			f, err := parquet.OpenFile(bytes.NewReader(data), int64(len(data)))
+			require.NoError(t, err)
+			leaf, _ := f.Schema().Lookup("text")
+			p := &parquetFile{in: bytes.NewReader(data), file: f}
+			held, err := p.bounded(f.Metadata().RowGroups[0].Columns[leaf.ColumnIndex].MetaData, leaf, int64(len(c.pages)))
+			require.NoError(t, err)
+			require.Equal(t, c.fails, held > mostHeld, "%d MiB", held>>20)
+
+			rows := &parquetFile{name: "a.parquet", in: p.in, file: f, groups: f.RowGroups()}
+			_, err = rows.next([]string{"text", "text"}) // a column that is read twice is held twice
+			require.Equal(t, 2*held > mostHeld, err != nil && strings.Contains(err.Error(), "would be in memory at a time"), "%v", err)
+		})
+	}
+}
+
+// TestParquetFooter holds that a footer of many bytes is an error before it is read.
+func TestParquetFooter(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "a.parquet")
+	require.NoError(t, os.WriteFile(file, nil, 0o600))
+	const size = 2 * mostFooter
+	require.NoError(t, os.Truncate(file, size-8)) // a file without blocks
+	f, err := os.OpenFile(file, os.O_WRONLY|os.O_APPEND, 0)
+	require.NoError(t, err)
+	_, err = f.Write(append(binary.LittleEndian.AppendUint32(nil, mostFooter+1), "PAR1"...))
+	require.NoError(t, errors.Join(err, f.Close()))
+	in, err := os.Open(file)
+	require.NoError(t, err)
+	defer in.Close()
+	_, err = parquetRecords(&textFile{name: file, file: in, bytes: size})
+	require.ErrorContains(t, err, "its footer has 33554433 bytes, more than the maximum of 33554432")
 }
 
 // TestParquetHeads holds that the header of a page is read as far as it is there, whatever length its texts announce.
