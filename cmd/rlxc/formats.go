@@ -214,8 +214,10 @@ func (in *textFile) open() (*textFormat, error) {
 
 // holds compares the first bytes of a file with what its name says.
 func holds(r *bufio.Reader, file string, want *kind) error {
-	if _, err := r.Peek(1); err == io.EOF {
-		return fmt.Errorf("%s is empty: it has no text", file)
+	if _, err := r.Peek(1); err == io.EOF && want.magic != "" {
+		return fmt.Errorf("%s is empty, and no file of %s: write it again", file, want.name)
+	} else if err == io.EOF {
+		return nil // a stream without texts
 	} else if err != nil {
 		return fmt.Errorf("%s: %w", file, err)
 	}

@@ -93,7 +93,7 @@ func textArguments(texts []string) *textReader {
 // allFields asks for copies of all fields but those of the texts.
 const allFields = "*"
 
-// readTexts makes items of records. A file without a record is an error.
+// readTexts makes items of records. It reads the first, which may choose types of columns. A file without records has no items.
 func readTexts(t textFlags, file string, r records) (*textReader, error) {
 	asked, copied, err := t.choose(file, r)
 	if err != nil {
@@ -130,12 +130,10 @@ func readTexts(t textFlags, file string, r records) (*textReader, error) {
 		return it, nil
 	}
 	first, err := read()
-	if err == io.EOF {
-		return nil, fmt.Errorf("%s is empty: it has no text", file)
-	} else if err != nil {
+	if err != nil && err != io.EOF {
 		return nil, err
 	}
-	begun := false
+	begun := err == io.EOF
 	out.next = func() (item, error) {
 		if !begun {
 			begun = true
@@ -163,7 +161,7 @@ func someTexts(t textFlags) (texts []string, err error) {
 		return nil
 	})
 	if err == nil && len(texts) == 0 {
-		err = fmt.Errorf("%s has only blank lines or fields: it has no text", t.input)
+		err = fmt.Errorf("%s has no text: it is empty, or has only blank lines or fields", t.input)
 	}
 	return texts, err
 }

@@ -133,7 +133,7 @@ func rerankCommand() *cobra.Command {
 				}
 				return nil
 			})
-			if err != nil {
+			if err != nil || len(items) == 0 {
 				return err
 			}
 			o.Truncated = t.truncated(c, items)

@@ -87,7 +87,9 @@ func jsonRecords(in *textFile) (records, error) { return &objects{lines: lines{t
 // fields are those of the first object, in its order.
 func (o *objects) fields() (names []string, known bool, err error) {
 	r, err := o.lines.next(nil)
-	if err != nil || r.err != nil {
+	if err == io.EOF {
+		return nil, false, nil
+	} else if err != nil || r.err != nil {
 		return nil, false, errors.Join(err, r.err)
 	}
 	o.first = &r
@@ -199,13 +201,15 @@ func csvRecords(in *textFile) (_ records, err error) {
 	c := &commas{textFile: in, bounded: &recordReader{in: in.lines, left: maxLine, commas: maxCommas}}
 	c.values = csv.NewReader(c.bounded)
 	c.values.FieldsPerRecord = -1
-	if c.header, err = c.values.Read(); err != nil {
+	if c.header, err = c.values.Read(); err != nil && err != io.EOF {
 		return nil, fmt.Errorf("%s: cannot read the first line, which names the columns: %w", in.name, err)
 	}
 	return c, nil
 }
 
-func (c *commas) fields() (names []string, known bool, err error) { return c.header, true, nil }
+func (c *commas) fields() (names []string, known bool, err error) {
+	return c.header, c.header != nil, nil
+}
 
 func (c *commas) node(string) parquet.Node { return nil }
 

@@ -80,21 +80,22 @@ func (m *matrix) file(w io.Writer, r *results) error {
 }
 
 func (m *matrix) array(w io.Writer, r *results, count int, ranges *pipeline.Ranges) error {
-	begun := false
+	zeros := [][]float32{make([]float32, m.size)} // which show the type and size of a row, also where there is none
+	row, err := pipeline.Quantize(zeros, m.precision, pipeline.RangesOf(zeros))
+	if err != nil {
+		return err
+	}
+	var head bytes.Buffer // of an array of all rows
+	if err := tensor.WriteNPY(&head, tensor.New(row.DType(), 0, row.Shape()[1])); err != nil {
+		return err
+	}
+	if _, err := w.Write(npyHeader(head.Bytes(), count)); err != nil {
+		return err
+	}
 	return m.each(r, func(rows [][]float32) error {
 		t, err := pipeline.Quantize(rows, m.precision, ranges)
 		if err != nil {
 			return err
-		}
-		if !begun {
-			begun = true
-			var head bytes.Buffer // of an array of all rows
-			if err := tensor.WriteNPY(&head, tensor.New(t.DType(), 0, t.Shape()[1])); err != nil {
-				return err
-			}
-			if _, err := w.Write(npyHeader(head.Bytes(), count)); err != nil {
-				return err
-			}
 		}
 		_, err = w.Write(t.Bytes())
 		return err

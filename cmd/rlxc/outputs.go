@@ -174,13 +174,16 @@ func (f *namedField) Name() string { return f.name }
 
 func (f *namedField) Value(base reflect.Value) reflect.Value { return base.FieldByName(f.name) }
 
-// begin knows the types of all columns.
+// begin makes the schema of rows, of the types that the columns have by then, and the writer of a round; round is nil for a file
+// without rows.
 func (p *parquetRows) begin(round *bytes.Buffer) error {
 	if p.schema == nil {
 		root := &listedGroup{}
 		for _, c := range p.copied {
-			if c.node == nil {
+			if c.node == nil && round != nil {
 				return fmt.Errorf("field %q is null in all of the first lines, so its type is unknown: do not copy it", c.name)
+			} else if c.node == nil {
+				c.node = parquet.String() // as of a field of JSON that no row has
 			}
 			root.fields = append(root.fields, &namedField{parquet.Optional(parquet.Leaf(c.node.Type())), c.name})
 		}
@@ -190,7 +193,9 @@ func (p *parquetRows) begin(round *bytes.Buffer) error {
 		}
 		p.schema = parquet.NewSchema("results", root)
 	}
-	p.writer = parquet.NewGenericWriter[any](round, p.schema, parquet.Compression(pages))
+	if round != nil {
+		p.writer = parquet.NewGenericWriter[any](round, p.schema, parquet.Compression(pages))
+	}
 	return nil
 }
 
@@ -240,7 +245,7 @@ func (p *parquetRows) end(*bytes.Buffer) error {
 }
 
 func (p *parquetRows) file(w io.Writer, r *results) error {
-	var out *parquet.GenericWriter[any] // an input has at least one item, and so a file at least one round
+	var out *parquet.GenericWriter[any]
 	err := r.eachFrame(func(f *frames) error {
 		data, err := io.ReadAll(f)
 		if err != nil {
@@ -262,6 +267,12 @@ func (p *parquetRows) file(w io.Writer, r *results) error {
 	})
 	if err != nil {
 		return err
+	}
+	if out == nil { // the input had no items, and so the file no rounds
+		if err := p.begin(nil); err != nil {
+			return err
+		}
+		out = parquet.NewGenericWriter[any](w, p.schema, parquet.Compression(pages))
 	}
 	return out.Close()
 }

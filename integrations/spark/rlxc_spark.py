@@ -60,7 +60,7 @@ def _run(df, columns, output, kind, parse, command, binary="rlxc", threads=1):
 def _stream(batches, columns, output, parse, command):
     # The process ends with its standard input, whatever becomes of Spark's worker.
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=os.environ)
-    pending, failure, errors = deque(), [], []
+    pending, failure, said = deque(), [], []
     ready, room = threading.Semaphore(0), threading.Condition()
     under_way = 0
 
@@ -90,7 +90,15 @@ def _stream(batches, columns, output, parse, command):
             ready.release()
 
     threading.Thread(target=feed, daemon=True).start()
-    threading.Thread(target=lambda: errors.append(process.stderr.read()), daemon=True).start()
+    listener = threading.Thread(target=lambda: said.append(process.stderr.read()), daemon=True)
+    listener.start()
+
+    def ended():
+        """The error of a process that ended too early or not well, with the end of what it said."""
+        code = process.wait()
+        listener.join()
+        return RuntimeError(f"rlxc ended with {code}: {b''.join(said)[-2000:].decode(errors='replace').strip()}")
+
     try:
         while True:
             ready.acquire()
@@ -102,7 +110,7 @@ def _stream(batches, columns, output, parse, command):
             for present in there:
                 line = process.stdout.readline()
                 if not line:
-                    raise RuntimeError(f"rlxc ended with {process.wait()}: {b''.join(errors)[-2000:].decode(errors='replace')}")
+                    raise ended()
                 values.append(parse(json.loads(line)) if present else None)
             with room:
                 under_way -= batch.num_rows
@@ -111,7 +119,7 @@ def _stream(batches, columns, output, parse, command):
         if failure:
             raise failure[0]
         if process.wait() != 0:
-            raise RuntimeError(f"rlxc ended with {process.returncode}")
+            raise ended()
     finally:
         process.kill()
         process.wait()

@@ -60,3 +60,16 @@ pairs = df.where("id < 100 and text is not null").selectExpr("id", "text as q", 
 assert all(0 < r.score < 1 for r in rerank(pairs, "q", "d", f"{folder}/rerank", binary=binary).collect())
 assert any(r.entities for r in tag(df.where("id < 8"), "text", f"{folder}/ner", binary=binary).collect())
 print("ok: rerank, tag")
+assert embed(df.where("id < 0"), "text", f"{folder}/minilm", binary=binary).count() == 0
+few = df.where("id = 3").repartition(4)  # of which three have no rows
+assert len(embed(few, "text", f"{folder}/minilm", binary=binary).collect()) == 1
+nulls = embed(df.where("text is null and id < 5000"), "text", f"{folder}/minilm", binary=binary).collect()
+assert len(nulls) == 5 and all(r.embedding is None for r in nulls)
+print("ok: partitions without rows, and of nulls")
+for found in [df.where("id < 10"), df.where("id < 0")]:
+    try:
+        embed(found, "text", f"{folder}/absent", binary=binary).collect()
+        raise SystemExit("a model that is absent is no error")
+    except Exception as e:
+        assert "rlxc ended with 3: rlxc: " in str(e) and "absent" in str(e), e
+print("ok: the error of a process is Spark's")
