@@ -22,6 +22,14 @@ type operator struct {
 	declared map[string]*onnxpb.TypeProto
 }
 
+// versionText names the version of the operator's domain in errors.
+func (op operator) versionText() string {
+	if op.domain == "com.microsoft" {
+		return "the operators of onnxruntime " + contribVersion
+	}
+	return fmt.Sprintf("opset %d", op.version)
+}
+
 // A row of the table says which function lowers an operator of ai.onnx from an opset version on.
 type row struct {
 	name  string
@@ -140,12 +148,12 @@ func (b *builder) lowerNode(op operator, in []*ir.Value) (out []*ir.Value, err e
 	out = r.lower(c)
 	for i, read := range c.readIn {
 		if !read && in[i] != nil {
-			return nil, fmt.Errorf("%w: operand %d is not supported in opset %d", ErrUnsupported, i, op.version)
+			return nil, fmt.Errorf("%w: operand %d is not supported in %s", ErrUnsupported, i, op.versionText())
 		}
 	}
 	for _, a := range op.attrs {
 		if !c.readAtt[a.Name] {
-			return nil, fmt.Errorf("%w: attribute %s is not supported in opset %d", ErrUnsupported, files.Plain(a.Name), op.version)
+			return nil, fmt.Errorf("%w: attribute %s is not supported in %s", ErrUnsupported, files.Plain(a.Name), op.versionText())
 		}
 	}
 	return out, nil
@@ -214,7 +222,7 @@ func (c *context) NumOutputs() int { return len(c.outputs) }
 func (c *context) listed(out []*ir.Value) []*ir.Value {
 	n := c.NumOutputs()
 	if n > len(out) {
-		c.Unsupportedf("result %d is not supported in opset %d", len(out), c.version)
+		c.Unsupportedf("result %d is not supported in %s", len(out), c.versionText())
 	}
 	return out[:n]
 }

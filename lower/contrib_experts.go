@@ -126,10 +126,7 @@ func (m *experts) route(own *ir.Value, normalised bool) {
 	if k < 1 || k > m.n {
 		m.Failf("k = %d of %d experts: want at least one and at most all", k, m.n)
 	}
-	top := m.opaque(ops.TopK{Axis: 1, K: ir.N(k)}, router)[1]
-	zeros := m.expand(m.like(router, 0), router.Type.Shape)
-	ones := m.expand(m.like(router, 1), top.Type.Shape)
-	m.chosen = m.binary(ir.Equal, m.Emit(ir.ScatterElements{Axis: 1}, zeros, top, ones), m.like(router, 1))
+	m.chosen = m.chosenOf(router, k)
 	switch {
 	case own != nil:
 		m.weights = m.Emit(ir.Where{}, m.chosen, own, m.like(own, 0))
@@ -170,6 +167,9 @@ func (m *experts) mix(has func(i int) bool) []*ir.Value {
 func (m *experts) activation(third bool) func(e int, y *ir.Value) *ir.Value {
 	name, fusion := m.AttrString("activation_type", "relu"), m.choice("swiglu_fusion", 3)
 	alpha, beta, limit := m.AttrFloat("activation_alpha", 1), m.AttrFloat("activation_beta", 0), m.AttrFloat("swiglu_limit", 0)
+	if m.AttrBool("swiglu_limit_after_activation", false) {
+		m.Unsupportedf("swiglu_limit_after_activation = 1, which onnxruntime has on CUDA alone")
+	}
 	limited := m.HasAttr("swiglu_limit") && !math.IsInf(float64(limit), 1)
 	if third != (name == "swiglu" && fusion == 0) {
 		m.Unsupportedf("activation_type = %s with swiglu_fusion = %d and a third layer: %v", name, fusion, third)
@@ -216,4 +216,65 @@ func (m *experts) gates(e int, y *ir.Value, fusion int) (gate, linear *ir.Value)
 		return m.Emit(ir.Slice{Starts: ir.Dims(0, from), Sizes: []ir.Dim{s[0], half}, Steps: []int{1, 2}}, y)
 	}
 	return every(0), every(1)
+}
+
+// maxGroupExperts is the number of experts up to which onnxruntime returns the scores of all.
+const maxGroupExperts = 512
+
+// lowerMoEGroupRouter scores the experts of each token by the sigmoid of the router's numbers. It returns the logarithms of the scores of
+// the chosen experts. A token chooses the topk_group groups of experts with the largest sum of the group_topk best scores plus their
+// biases, and in these groups the top_k experts with the largest scores plus biases. Or it returns all scores, with and without biases.
+func lowerMoEGroupRouter(c *context) []*ir.Value {
+	logits, bias, projection := c.In(0), c.In(1), c.Opt(2)
+	k, groups, chosen, best := c.AttrInt("top_k", 0), c.AttrInt("n_group", 1), c.AttrInt("topk_group", 1), c.AttrInt("group_topk", 2)
+	sentinel := c.AttrFloat("router_sentinel", -1e4)
+	all := c.Wants(1) || c.Wants(2)
+	if rank(logits) < 1 || rank(bias) != 1 {
+		c.Failf("logits %v and expert_bias %v: want at least one axis, and one", logits.Type, bias.Type)
+	}
+	n, known := bias.Type.Shape[0].Const()
+	if !known {
+		panic(needsRun{1})
+	}
+	width := logits.Type.Shape[rank(logits)-1]
+	tokens := ir.Shape(logits.Type.Shape[:rank(logits)-1]).Elements()
+	x := c.float32(c.reshape(logits, ir.Shape{tokens, width}))
+	switch {
+	case k < 1 || groups < 1 || chosen < 1 || best < 1:
+		c.Failf("top_k = %d, n_group = %d, topk_group = %d, group_topk = %d: want positive numbers", k, groups, chosen, best)
+	case n < 1 || n%groups != 0 || chosen > groups || k > n/groups*chosen:
+		c.Failf("%d experts in n_group = %d groups, of which topk_group = %d have top_k = %d experts", n, groups, chosen, k)
+	case all && (c.Wants(0) || !c.Wants(1) || !c.Wants(2) || groups > 1 || n > maxGroupExperts):
+		c.Failf("selection_scores and router_weights come together, without router_probs, and for at most %d experts in one group",
+			maxGroupExperts)
+	case projection != nil && !all:
+		c.Failf("projection_weight is for selection_scores and router_weights")
+	case projection != nil:
+		x = c.Emit(ir.MatMul{TransB: true}, x, c.float32(projection))
+	}
+	if ir.Same(x.Type.Shape[1], ir.N(n)) == ir.No {
+		c.Failf("%v for %d experts", x.Type, n)
+	}
+	scores := c.unary(ir.Sigmoid, x)
+	biased := c.binary(ir.Add, scores, bias)
+	if all {
+		return []*ir.Value{nil, biased, scores}
+	}
+	if groups > 1 {
+		grouped := c.reshape(biased, ir.Shape{tokens, ir.N(groups), ir.N(n / groups)})
+		top := c.opaque(ops.TopK{Axis: 2, K: ir.N(min(best, n/groups))}, grouped)[0]
+		sums := c.Emit(ir.Reduce{Fn: ir.Sum, Axes: []int{2}}, top)
+		in := c.reshape(c.chosenOf(sums, chosen), ir.Shape{tokens, ir.N(groups), ir.N(1)})
+		biased = c.reshape(c.Emit(ir.Where{}, in, grouped, c.like(grouped, math.Inf(-1))), biased.Type.Shape)
+	}
+	// log σ(x) = −log(1+exp(−x)), which keeps the digits that σ(x) loses far below 0
+	logs := c.binary(ir.MaxFn, c.unary(ir.Neg, c.unary(ir.Softplus, c.unary(ir.Neg, x))), c.like(x, math.Log(1e-20)))
+	return []*ir.Value{c.cast(c.Emit(ir.Where{}, c.chosenOf(biased, k), logs, c.like(logs, float64(sentinel))), logits.Type.DType)}
+}
+
+// chosenOf reports for each number of a row whether it is among the k largest: bool, in the shape of x [rows,n].
+func (c *context) chosenOf(x *ir.Value, k int) *ir.Value {
+	top := c.opaque(ops.TopK{Axis: 1, K: ir.N(k)}, x)[1]
+	zeros, ones := c.expand(c.like(x, 0), x.Type.Shape), c.expand(c.like(x, 1), top.Type.Shape)
+	return c.binary(ir.Equal, c.Emit(ir.ScatterElements{Axis: 1}, zeros, top, ones), c.like(x, 1))
 }

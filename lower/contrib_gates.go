@@ -19,7 +19,8 @@ var contribGateRows = []row{
 	{"HyperConnectionPostMix", 1, lowerHyperConnectionPostMix},
 	{"LinearAttentionGate", 1, lowerLinearAttentionGate},
 	{"LinearAttention", 1, plainOf(lowerLinearAttention, map[string]int{"state_window": 0})},
-	{"CausalConvWithState", 1, plainOf(lowerCausalConv, map[string]int{"state_window": 0, "ndim": 1, "dilation": 1, "channels_last": 0})},
+	{"CausalConvWithState", 1, plainOf(lowerCausalConv, map[string]int{"state_window": 0, "ndim": 1, "dilation": 1, "channels_last": 0,
+		"state_length": 0, "state_update_capacity": 0, "state_channels_last": -1, "input_channels": 0, "input_channel_offset": 0})},
 	{"MRotaryEmbedding", 1, lowerMRotaryEmbedding},
 }
 

@@ -37,7 +37,9 @@ var contribQuantRows = []row{
 	{"MatMulNBits", 1, lowerMatMulNBits},
 	{"MatMulBnb4", 1, lowerMatMulBnb4},
 	{"GatherBlockQuantized", 1, lowerGatherBlockQuantized},
+	{"GatherPacked", 1, lowerGatherPacked},
 	{"MoE", 1, lowerMoE},
+	{"MoEGroupRouter", 1, lowerMoEGroupRouter},
 	{"QMoE", 1, lowerQMoE},
 }
 
@@ -446,6 +448,22 @@ func lowerGatherBlockQuantized(c *context) []*ir.Value {
 		along += rank(ids) - 1
 	}
 	return []*ir.Value{c.dequantize(pick(data), scaling{pick(scale), pick(zero), along, block}, scale.Type.DType)}
+}
+
+// lowerGatherPacked gathers rows in the formats of GGUF files.
+func lowerGatherPacked(c *context) []*ir.Value {
+	op := ops.GatherPacked{Format: c.AttrInt("packed_type", -1), K: c.AttrInt("K", 0), To: c.attrDType("output_dtype")}
+	if op.To == tensor.Invalid {
+		op.To = tensor.BF16
+	}
+	f, ok := ops.RowFormats[op.Format]
+	if !ok {
+		c.Unsupportedf("packed_type = %d", op.Format)
+	}
+	if op.K < 1 || op.K > ops.MaxSize || op.K%f.Numbers != 0 {
+		c.Failf("K = %d: want a multiple of %d, which a block of format %s holds", op.K, f.Numbers, f.Name)
+	}
+	return c.opaque(op, c.In(0), c.In(1))
 }
 
 // centre is the zero points of quantised values that have separate none: the middle of what that many bits hold.

@@ -175,6 +175,8 @@ var deferredRank = map[string]func(in []*ir.Value) int{
 	"Shape":           func([]*ir.Value) int { return 1 },
 	"Size":            func([]*ir.Value) int { return 0 },
 	"Gather":          func(in []*ir.Value) int { return plus(sum(rankOf(in, 0), rankOf(in, 1)), -1) },
+	"GatherPacked":    func(in []*ir.Value) int { return plus(rankOf(in, 1), 1) },
+	"MoEGroupRouter":  func([]*ir.Value) int { return 2 },
 	"GatherND":        func([]*ir.Value) int { return -1 },
 	"STFT":            func([]*ir.Value) int { return 4 },
 	"MelWeightMatrix": func([]*ir.Value) int { return 2 },

@@ -23,6 +23,7 @@ var schemaText string
 
 // A schema is the operands, results and attributes of a version of an operator.
 type schema struct {
+	domain          string
 	since           int
 	deprecated      bool
 	inputs, outputs []formal
@@ -86,7 +87,7 @@ func findSchema(domain, name string, version int) *schema {
 	var found *schema
 	for _, line := range lines[[2]string{domain, name}] {
 		if s := parseSchema(line); s.since <= version {
-			found = s
+			found, s.domain = s, domain
 		}
 	}
 	parsedSchemas.Store(key, found)
@@ -193,16 +194,33 @@ type schemaError struct{ error }
 
 func (e schemaError) Unwrap() error { return e.error }
 
+// contribVersion is the version of onnxruntime from which the schemas of com.microsoft are.
+const contribVersion = "1.32.0"
+
+// grows reports whether the operator gains operands, results and attributes without a new version, as those of onnxruntime do.
+func (s *schema) grows() bool { return s.domain == "com.microsoft" }
+
+// newer returns the error of a node with a part that its schema lacks and that a later onnxruntime may have.
+func newer(part string) error {
+	return fmt.Errorf("%w: %s is not supported: onnxruntime %s, whose operators rlxc has, does not know it", ErrUnsupported, part,
+		contribVersion)
+}
+
 // form compares a node with the schema as far as the node alone shows: the number of its operands and results, its attributes.
 func (s *schema) form(operands, results int, attrs ir.Attrs, version int) error {
 	if s.deprecated {
 		return fmt.Errorf("%w: ONNX removed the operator in opset %d; the model uses opset %d", ErrInvalid, s.since, version)
 	}
-	if err := countWithin("operand", operands, s.least, s.inputs); err != nil {
-		return err
-	}
-	if err := countWithin("result", results, s.outs, s.outputs); err != nil {
-		return err
+	for _, c := range []struct {
+		what        string
+		have, least int
+		formals     []formal
+	}{{"operand", operands, s.least, s.inputs}, {"result", results, s.outs, s.outputs}} {
+		if err := countWithin(c.what, c.have, c.least, c.formals); err != nil && c.have > len(c.formals) && s.grows() {
+			return newer(fmt.Sprintf("%s %d", c.what, len(c.formals)))
+		} else if err != nil {
+			return err
+		}
 	}
 	return s.checkAttributes(attrs, version)
 }
@@ -275,6 +293,9 @@ func countWithin(what string, have, least int, formals []formal) error {
 func (s *schema) checkAttributes(attrs ir.Attrs, version int) error {
 	for _, a := range attrs {
 		known, ok := s.attributes[a.Name]
+		if !ok && s.grows() {
+			return newer("attribute " + files.Plain(a.Name))
+		}
 		if !ok {
 			return fmt.Errorf("%w: attribute %s is unknown to opset %d", ErrInvalid, files.Plain(a.Name), version)
 		}

@@ -1,6 +1,7 @@
 package lower
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -100,5 +101,31 @@ func TestSchemaResult(t *testing.T) {
 		{"Scan", 1, []*ir.Value{f32, i64}, tensor.Invalid},
 	} {
 		require.Equal(t, c.want, findSchema("ai.onnx", c.op, 21).result(c.result, c.in), "%s %d", c.op, c.result)
+	}
+}
+
+// TestNewerContrib: what an operator of com.microsoft has beyond its schema may be newer, and is not supported; what it lacks is an error of
+// the model.
+func TestNewerContrib(t *testing.T) {
+	f32 := &ir.Value{Type: ir.TensorOf(tensor.F32, ir.N(2))}
+	for _, c := range []struct {
+		name     string
+		operands int
+		results  int
+		attrs    ir.Attrs
+		kind     error
+		want     string
+	}{
+		{"one more operand", 3, 1, nil, ErrUnsupported, "operand 2 is not supported: onnxruntime 1.32.0"},
+		{"one more result", 2, 2, nil, ErrUnsupported, "result 1 is not supported: onnxruntime 1.32.0"},
+		{"one more attribute", 2, 1, ir.Attrs{{Name: "speed", Value: int64(1)}}, ErrUnsupported, "attribute speed is not supported"},
+		{"one operand fewer", 1, 1, nil, ErrInvalid, "the node has 1 operands"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			n := &onnxpb.NodeProto{OpType: "BiasGelu", Output: make([]string, c.results)}
+			err := findSchema("com.microsoft", "BiasGelu", 1).check(n, slices.Repeat([]*ir.Value{f32}, c.operands), c.attrs, 1)
+			require.ErrorIs(t, err, c.kind)
+			require.ErrorContains(t, err, c.want)
+		})
 	}
 }

@@ -13,7 +13,7 @@ import (
 // TestFind looks in the order that Find promises.
 func TestFind(t *testing.T) {
 	venv := t.TempDir()
-	wheel := filepath.Join(venv, "lib", "python3.11", "site-packages", "onnxruntime", "capi", "libonnxruntime.so.1.31.1")
+	wheel := filepath.Join(venv, "lib", "python3.11", "site-packages", "onnxruntime", "capi", "libonnxruntime.so.1.32.0")
 	other := filepath.Join(t.TempDir(), "other.so")
 	require.NoError(t, os.MkdirAll(filepath.Dir(wheel), 0o755))
 	require.NoError(t, os.WriteFile(wheel, nil, 0o644))

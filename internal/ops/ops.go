@@ -36,6 +36,7 @@ func init() {
 		ir.Define("onnx.CumProd", CumProd{}, 1, 1, ir.Decides, ir.NoFlops, ir.NoRows),
 		ir.Define("onnx.Det", Det{}, 1, 1, ir.Decides, ir.NoFlops, ir.NoRows),
 		ir.Define("onnx.TopK", TopK{}, 1, 1, ir.Decides, ir.NoFlops, ir.NoRows),
+		ir.Define("com.microsoft.GatherPacked", GatherPacked{}, 2, 2, ir.Decides, ir.NoFlops, ir.NoRows),
 		ir.Define("onnx.NonZero", NonZero{}, 1, 1, ir.Decides, ir.NoFlops, ir.NoRows),
 		ir.Define("rlxc.Size", Size{}, 1, 1, ir.Decides, ir.NoFlops, ir.NoRows),
 		ir.Define("onnx.Compress", Compress{}, 2, 2, ir.Decides, ir.NoFlops, ir.NoRows),

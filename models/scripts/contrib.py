@@ -3,7 +3,7 @@
     pip install numpy onnx onnxruntime==1.32.0
     python contrib.py OUT.zip
 
-OUT.zip holds a folder a case: model.onnx, input_i.pb and output_i.pb. Operators that onnxruntime 1.31.1 cannot run on the
+OUT.zip holds a folder a case: model.onnx, input_i.pb and output_i.pb. Operators that onnxruntime 1.32.0 cannot run on the
 CPU are answered by the NumPy functions below, written from its document ContribOperators.md.
 """
 
@@ -756,8 +756,33 @@ def standard():
     S("QuantizeLinear_saturate", f32(5, scale=900.0), s(1.0), np.zeros((), np.uint8), onnx_opset=19, saturate=0)
 
 
+def packed_rows():
+    """Tables in the formats of GGUF files: random bytes, with scales of usual sizes where the format has floats."""
+    ids = np.array([[3, 0, -1], [2, 4, 9]], np.int64)
+    # format: bytes of a block, numbers of a block, positions of its halves
+    for name, number, size, block, halves in (("q4_0", 2, 18, 32, [0]), ("q5_0", 6, 22, 32, [0]), ("q8_0", 8, 34, 32, [0]), ("q5_k", 13, 176, 256, [0, 2]),
+                                              ("q6_k", 14, 210, 256, [208]), ("iq4_nl", 20, 18, 32, [0]), ("iq4_xs", 23, 136, 256, [0]), ("q2_0", 42, 18, 64, [0])):
+        blocks = 512 // block
+        table = u8(5, blocks, size)
+        for at in halves:
+            table[:, :, at:at + 2] = (f32(5, blocks, 1) * 0.05).astype(np.float16).view(np.uint8)
+        case(f"gather_packed_{name}", "GatherPacked", [table.reshape(5, -1), ids], weights=(0,), packed_type=number, K=512, output_dtype=TensorProto.FLOAT)
+    for name, number, table in (("f32", 0, f32(5, 6)), ("f16", 1, f32(5, 6).astype(np.float16)), ("bf16", 30, f32(5, 6).view(np.uint16)[:, 1::2].copy())):
+        case(f"gather_packed_{name}", "GatherPacked", [table.view(np.uint8).reshape(5, -1), ids.astype(np.int32)[0]], packed_type=number, K=6, output_dtype=TensorProto.FLOAT16)
+
+
+def group_routers():
+    logits, bias = f32(7, 12, scale=2.0), f32(12)
+    case("group_router", "MoEGroupRouter", [logits, bias], top_k=3, n_group=4, topk_group=2)
+    case("group_router_tied", "MoEGroupRouter", [np.zeros((2, 3, 12), np.float32), np.zeros(12, np.float32)], top_k=4, n_group=3, topk_group=2, group_topk=9, router_sentinel=-50.0)
+    case("group_router_plain", "MoEGroupRouter", [logits.astype(np.float16), bias], weights=(1,), top_k=2)
+    case("group_router_wide", "MoEGroupRouter", [logits * 2, bias], top_k=6, n_group=2, topk_group=2, group_topk=1)
+    case("group_router_scores", "MoEGroupRouter", [logits, bias], ["", "scores", "weights"], weights=(1,), top_k=2)
+    case("group_router_projection", "MoEGroupRouter", [f32(3, 256), bias, f32(12, 256, scale=0.1)], ["", "scores", "weights"], weights=(1, 2), top_k=2)
+
+
 def main():
-    for group in (norms, activations, products, quantised_products, codes, attention, packed, positions, pools, distances, rounded_products, more_norms, windows, recurrences, sinks, between, gates, regions, experts, uneven, sliding, tokens, tied, blocked, padded, others, standard, slid, limits):
+    for group in (norms, activations, products, quantised_products, codes, attention, packed, positions, pools, distances, rounded_products, more_norms, windows, recurrences, sinks, between, gates, regions, experts, uneven, sliding, tokens, tied, blocked, padded, others, standard, slid, limits, packed_rows, group_routers):
         group()
     with zipfile.ZipFile(sys.argv[1], "w", zipfile.ZIP_DEFLATED) as z:
         def write(name, data):

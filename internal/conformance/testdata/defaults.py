@@ -1,6 +1,6 @@
 """Writes the values that attributes have where a node leaves them out, as the onnx package and onnxruntime declare them.
 
-    python defaults.py > defaults.txt          (onnx 1.23.2, onnxruntime 1.31.1)
+    python defaults.py > defaults.txt          (onnx 1.23.2, onnxruntime 1.32.0)
 """
 
 import json
