@@ -83,3 +83,20 @@ func TestShareWeightsOfNothing(t *testing.T) {
 	_, err := ShareWeights()
 	require.ErrorIs(t, err, ErrInput)
 }
+
+// TestViewsOfModelsAreInTheirBuffers: the report of every model passes the check, with the views that it shows. Queries, keys and values of
+// a packed product are views of many pieces.
+func TestViewsOfModelsAreInTheirBuffers(t *testing.T) {
+	interleaved := 0
+	for name, r := range exportedReports(t, CompileOptions{CPU: "generic", Threads: 1}) {
+		t.Run(name, func(t *testing.T) {
+			require.NoError(t, planner.Check(r.Problem, r.Plan))
+			for _, v := range r.Problem.Views {
+				if len(v.Strides) > 0 {
+					interleaved++
+				}
+			}
+		})
+	}
+	require.Positive(t, interleaved)
+}

@@ -74,7 +74,7 @@ func TestCheckFindsEveryBreak(t *testing.T) {
 // TestCheckAddsUp: no number is believed, nor is a view outside its buffer.
 func TestCheckAddsUp(t *testing.T) {
 	p := layered(200, 1)
-	p.Views = []View{{Name: "v", Buffer: 3, Offset: p.Buffers[3].Size, Size: 8}}
+	p.Views = []View{{Name: "v", Buffer: 3, Offset: p.Buffers[3].Size - 8, Size: 8}}
 	plan := solve(t, p, Options{})
 	require.NoError(t, Check(p, plan))
 	metrics := reflect.ValueOf(&plan.Metrics).Elem()
@@ -85,7 +85,7 @@ func TestCheckAddsUp(t *testing.T) {
 		metrics.Field(i).SetInt(was)
 	}
 	p.Views[0].Offset++
-	require.ErrorContains(t, Check(p, plan), "view v has 8 bytes from byte")
+	require.ErrorContains(t, Check(p, plan), "view v: it takes bytes [4089, 4097) of buffer 3, which has 4096")
 }
 
 func TestCheckNamesTheTwoBuffers(t *testing.T) {

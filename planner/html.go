@@ -16,6 +16,7 @@ const (
 	arenaHeight = 420
 	gapHeight   = 18
 	mostBoxes   = 20_000 // the largest are drawn
+	mostPieces  = 16     // of a view, spread evenly over it: more would be thinner than a line
 )
 
 // A picture is a chart that grows downwards: layers, the live bytes of each device, each arena.
@@ -122,6 +123,11 @@ func (c *picture) curves() error {
 		slices.Sort(steps)
 		about := fmt.Sprintf("live bytes of device %d, lower bound %s", sp.lane.Device, page.Bytes(sp.bound))
 		const most = 0.95 // of the height, for the bound
+		if len(sp.blocks) > 0 {
+			peak := fmt.Sprintf("peak of device %d: step %s", sp.lane.Device, c.problem.stepName(sp.boundStep))
+			about += ", " + peak
+			c.Marks = append(c.Marks, page.Mark{At: (c.x(sp.boundStep) + c.x(sp.boundStep+1)) / 2, About: peak})
+		}
 		curve := page.Curve{Top: c.below(curveHeight, about), Height: curveHeight, About: about, Bound: most}
 		share := func(bytes int64) float64 { return float64(bytes) / float64(max(sp.bound, 1)) * most }
 		var live int64
@@ -180,10 +186,20 @@ func (c *picture) arenas() {
 		var inside []page.Box
 		for _, v := range views[i] {
 			about := fmt.Sprintf("holds %s %s %s, %s at %d", v.Name, v.Kind, v.Detail, page.Bytes(v.Size), slot.Offset+v.Offset)
+			piece, _ := v.piece() // Validate has checked it
+			for _, s := range v.Strides {
+				about += fmt.Sprintf(", %d × %d bytes apart", s.Count, s.Step)
+			}
+			if len(v.Strides) > 0 {
+				about += fmt.Sprintf(", pieces of %s", page.Bytes(piece))
+			}
 			buffer.About += "\n" + about
 			first, last := max(b.First, v.First), min(b.Last, cmp.Or(v.Last, b.Last))
-			if first < last {
-				view := box(first, last, slot.Offset+v.Offset, v.Size)
+			if first >= last {
+				continue
+			}
+			for at := range v.starts(mostPieces) {
+				view := box(first, last, slot.Offset+at, piece)
 				view.Class, view.About = "view", about
 				inside = append(inside, view)
 			}

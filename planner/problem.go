@@ -8,6 +8,7 @@ package planner
 import (
 	"errors"
 	"fmt"
+	"iter"
 	"math"
 )
 
@@ -95,16 +96,108 @@ type Problem struct {
 	Extensions []Extension `json:"extensions,omitempty"`
 }
 
-// View is a value in the memory of a buffer: a part of it, another shape of it, or the result of a step that overwrote its operand.
+// View is a value in the memory of a buffer: a part of it, another shape of it, or the result of a step that overwrote its operand. Its
+// bytes are in pieces. For example, the keys in a row-major matrix f32[128, 3·64] of queries, keys and values have offset 256, size 32768,
+// and one stride of count 128 and step 768: 128 pieces of 256 bytes.
 type View struct {
 	Name   string `json:"name"`
 	Kind   string `json:"kind,omitempty"`
 	Detail string `json:"detail,omitempty"`
 	Buffer int    `json:"buffer"`           // index in Problem.Buffers
 	Offset int64  `json:"offset,omitempty"` // bytes from the start of the buffer
-	Size   int64  `json:"size"`             // bytes of its values
-	First  int    `json:"first,omitempty"`  // the step that writes it, and the step after the last that reads it
-	Last   int    `json:"last,omitempty"`   // 0 if unknown
+	Size   int64  `json:"size"`             // bytes of its values, a multiple of the number of pieces
+	// Strides are the axes along which the pieces follow each other, from the outermost on. The number of pieces is the product of the
+	// counts. Without strides the view is one piece.
+	Strides []Stride `json:"strides,omitempty"`
+	First   int      `json:"first,omitempty"` // the step that writes it, and the step after the last that reads it
+	Last    int      `json:"last,omitempty"`  // 0 if unknown
+}
+
+// Stride is an axis of a view. The starts of neighbours along it are Step bytes apart: 0 for a repeated value, and negative backwards.
+type Stride struct {
+	Count int64 `json:"count"` // at least 1
+	Step  int64 `json:"step"`  // bytes
+}
+
+// piece returns the bytes of each piece of a view. It fails if a stride is invalid.
+func (v *View) piece() (int64, error) {
+	pieces := int64(1)
+	for _, s := range v.Strides {
+		if s.Count < 1 || s.Count > maxBytes/pieces {
+			return 0, fmt.Errorf("a stride has count %d", s.Count)
+		}
+		pieces *= s.Count
+	}
+	if v.Size < 0 || v.Size%pieces != 0 {
+		return 0, fmt.Errorf("%d bytes are not %d pieces of one size", v.Size, pieces)
+	}
+	return v.Size / pieces, nil
+}
+
+// extent returns the bytes of the buffer between which all pieces of a view are. It fails if a stride is invalid.
+func (v *View) extent() (low, high int64, err error) {
+	piece, err := v.piece()
+	if err != nil {
+		return 0, 0, err
+	}
+	low, high = v.Offset, v.Offset
+	for _, s := range v.Strides {
+		if s.Count > 1 && (s.Step > maxBytes/(s.Count-1) || s.Step < -maxBytes/(s.Count-1)) {
+			return 0, 0, fmt.Errorf("a stride has count %d and step %d", s.Count, s.Step)
+		}
+		low, high = low+min(0, (s.Count-1)*s.Step), high+max(0, (s.Count-1)*s.Step)
+		if low < -maxBytes || high > maxBytes {
+			return 0, 0, fmt.Errorf("its pieces are apart by more than %d bytes", int64(maxBytes))
+		}
+	}
+	if v.Size == 0 {
+		return v.Offset, v.Offset, nil
+	}
+	return low, high + piece, nil
+}
+
+// starts yields the offsets in the buffer at which pieces of a view begin: at most n of them, spread evenly.
+func (v *View) starts(n int64) iter.Seq[int64] {
+	pieces := int64(1)
+	for _, s := range v.Strides {
+		pieces *= s.Count
+	}
+	shown := min(n, pieces)
+	return func(yield func(int64) bool) {
+		for i := range shown {
+			at, rest := v.Offset, i*(pieces/shown)
+			for axis := len(v.Strides) - 1; axis >= 0; axis-- {
+				s := v.Strides[axis]
+				at, rest = at+rest%s.Count*s.Step, rest/s.Count
+			}
+			if !yield(at) {
+				return
+			}
+		}
+	}
+}
+
+// validate checks that a view is within its buffer, and lives no longer than the buffer or the group that the buffer is in.
+func (v *View) validate(p *Problem, lives map[int][2]int) error {
+	if v.Buffer < 0 || v.Buffer >= len(p.Buffers) {
+		return fmt.Errorf("it is in buffer %d of %d", v.Buffer, len(p.Buffers))
+	}
+	b := &p.Buffers[v.Buffer]
+	low, high, err := v.extent()
+	if err != nil {
+		return err
+	}
+	if v.Offset < 0 || v.Offset > b.Size || low < 0 || high > b.Size {
+		return fmt.Errorf("it takes bytes [%d, %d) of buffer %d, which has %d", low, high, b.ID, b.Size)
+	}
+	first, last := b.First, b.Last
+	if life, grouped := lives[b.Group]; grouped {
+		first, last = life[0], life[1]
+	}
+	if v.Last != 0 && (v.First < first || v.Last > last || v.First > v.Last) {
+		return fmt.Errorf("it lives in steps [%d, %d), buffer %d in [%d, %d)", v.First, v.Last, b.ID, first, last)
+	}
+	return nil
 }
 
 // Extension is the effect of one liveness extension on the problem.
@@ -134,15 +227,32 @@ func (p *Problem) Validate() error {
 			return &bufferError{i, b, fmt.Errorf("the sizes up to here sum to more than %d bytes", int64(maxBytes))}
 		}
 	}
-	for i := range p.Views {
-		if v := &p.Views[i]; v.Buffer < 0 || v.Buffer >= len(p.Buffers) {
-			return fmt.Errorf("view %s is in buffer %d of %d", v.Name, v.Buffer, len(p.Buffers))
-		}
-		if v, b := &p.Views[i], &p.Buffers[p.Views[i].Buffer]; v.Offset < 0 || v.Offset > b.Size || v.Size < 0 {
-			return fmt.Errorf("view %s has %d bytes from byte %d of buffer %d on, which has %d", v.Name, v.Size, v.Offset, b.ID, b.Size)
+	if len(p.Views) > 0 {
+		lives := p.groupLives()
+		for i := range p.Views {
+			if err := p.Views[i].validate(p, lives); err != nil {
+				return fmt.Errorf("view %s: %w", p.Views[i].Name, err)
+			}
 		}
 	}
 	return p.validateGroups()
+}
+
+// groupLives returns the first and the last step of each group.
+func (p *Problem) groupLives() map[int][2]int {
+	lives := map[int][2]int{}
+	for i := range p.Buffers {
+		b := &p.Buffers[i]
+		if b.Group == 0 {
+			continue
+		}
+		life, known := lives[b.Group]
+		if !known {
+			life = [2]int{b.First, b.Last}
+		}
+		lives[b.Group] = [2]int{min(life[0], b.First), max(life[1], b.Last)}
+	}
+	return lives
 }
 
 // A bufferError is what is wrong with a buffer of a problem, by its index.

@@ -56,8 +56,8 @@ func TestRecordedPlans(t *testing.T) {
 		for i := range p.Buffers {
 			b := &p.Buffers[i]
 			b.Kind, b.Detail = fmt.Sprint("Kind", i%4), fmt.Sprintf("f32[%d]", i)
-			p.Views = append(p.Views, View{Name: fmt.Sprint("v", i), Buffer: i, Offset: b.Size / 4, Size: b.Size / 2, First: b.First + 1,
-				Last: b.Last + i%2})
+			p.Views = append(p.Views, View{Name: fmt.Sprint("v", i), Buffer: i, Offset: b.Size / 4, Size: b.Size / 2, First: b.First + i%2,
+				Last: b.Last})
 			p.Steps = append(p.Steps, fmt.Sprintf("%d /layer.%d/add", i, i/3))
 		}
 		record(fmt.Sprint("drawn ", seed), p, options.Example(seed))

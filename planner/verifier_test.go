@@ -65,6 +65,36 @@ var forgeries = map[string]func(f *File, i int) bool{
 		f.Bounds[0].Bytes--
 		return true
 	},
+	"a view beyond its buffer": func(f *File, i int) bool {
+		f.Problem.Views[i].Size = 1_000_000_000
+		return true
+	},
+	"a view in another buffer": func(f *File, i int) bool {
+		b := &f.Problem.Buffers[i]
+		for j := range f.Problem.Buffers {
+			other := &f.Problem.Buffers[j]
+			if outlives := other.First <= b.First && b.Last <= other.Last; !outlives && b.Group == 0 && other.Group == 0 {
+				f.Problem.Views[i] = View{Name: "moved", Buffer: j, First: b.First, Last: b.Last}
+				return b.Last != 0
+			}
+		}
+		return false
+	},
+	"a view whose pieces leave its buffer": func(f *File, i int) bool {
+		f.Problem.Views[i].Strides = []Stride{{Count: 2, Step: f.Problem.Buffers[i].Size}}
+		f.Problem.Views[i].Size = 2
+		return f.Problem.Buffers[i].Size > 0
+	},
+	"a view whose pieces begin before its buffer": func(f *File, i int) bool {
+		f.Problem.Views[i].Strides = []Stride{{Count: 2, Step: -f.Problem.Views[i].Offset - 1}}
+		f.Problem.Views[i].Size = 2
+		return f.Problem.Buffers[i].Size > 0
+	},
+	"a view that is no whole number of pieces": func(f *File, i int) bool {
+		f.Problem.Views[i].Strides = []Stride{{Count: 2}}
+		f.Problem.Views[i].Size = 1
+		return f.Problem.Buffers[i].Size > 0
+	},
 	"an arena with bytes to spare": func(f *File, _ int) bool {
 		f.Plan.Arenas[0].Size += 1 << 20
 		return true
@@ -103,6 +133,14 @@ func TestVerifiersAgree(t *testing.T) {
 				if rnd.IntN(8) == 0 && !p.Buffers[i].Fixed && len(p.Buffers[i].Gaps) == 0 {
 					p.Buffers[i].Size = 0
 				}
+			}
+			for i := range p.Buffers { // a quarter of each buffer, interleaved with three others
+				b := &p.Buffers[i]
+				v := View{Name: fmt.Sprint("v", i), Buffer: i, Offset: b.Size / 4, First: b.First, Last: b.Last}
+				if rows := b.Size / 4; rows > 0 {
+					v.Offset, v.Size, v.Strides = 1, rows, []Stride{{Count: rows, Step: 4}}
+				}
+				p.Views = append(p.Views, v)
 			}
 			o.Mode, o.AllocateParams = []Mode{Auto, BestFit, Remap}[rnd.IntN(3)], rnd.IntN(2) == 0
 			plan, err := Solve(p, o)

@@ -129,10 +129,35 @@ def proved(bound, device, names, align):
     return up(total - padding, align)
 
 
+def views(problem):
+    """Fails for a view that is not within its buffer, or lives when neither the buffer nor its group does."""
+    buffers, lives = problem["buffers"], {}
+    for b in buffers:
+        if b.get("group"):
+            lives.setdefault(b["group"], []).append((b["first"], b["last"]))
+    for v in problem.get("views") or []:
+        want(0 <= v["buffer"] < len(buffers), f"view {v['name']} is in no buffer")
+        b, low = buffers[v["buffer"]], v.get("offset", 0)
+        high, pieces = low, 1
+        for stride in v.get("strides") or []:
+            want(stride["count"] >= 1, f"view {v['name']} has a stride of count {stride['count']}")
+            reach = (stride["count"] - 1) * stride["step"]
+            low, high, pieces = low + min(0, reach), high + max(0, reach), pieces * stride["count"]
+        want(v["size"] >= 0 and v["size"] % pieces == 0, f"view {v['name']} has {v['size']} bytes in {pieces} pieces")
+        piece = v["size"] // pieces
+        want(0 <= v.get("offset", 0) <= b["size"], f"view {v['name']} begins outside buffer {b['id']}")
+        want(not piece or 0 <= low and high + piece <= b["size"], f"view {v['name']} takes bytes {low} to {high + piece} of buffer {b['id']}")
+        life = lives.get(b.get("group") or 0, [(b["first"], b["last"])])
+        first, last = min(at for at, _ in life), max(at for _, at in life)
+        if v.get("last", 0):
+            want(first <= v.get("first", 0) <= v["last"] <= last, f"view {v['name']} lives when buffer {b['id']} does not")
+
+
 def verify(stage):
     problem, plan = stage["problem"], stage["plan"]
     want(plan["options"]["mode"] != "arena", "the rules of mode arena are not checked here: use rlxc plan --check")
     align = plan["options"].get("alignment", 0) or 1
+    views(problem)
     arenas(plan)
     devices, names = blocks(problem, plan)
     for device in devices.values():

@@ -140,7 +140,7 @@ func (r *pairReport) share(forward, backward *rlxc.Report) (err error) {
 	return r.File.Check()
 }
 
-// text prints the figures, and a line for each weight.
+// text prints the sizes, and a line for each weight.
 func (r *pairReport) text(out io.Writer) error {
 	f := &r.Figures
 	fmt.Fprintf(out, "# forward=%s weights=%d arena=%d\n", r.Forward, f.ForwardWeights, f.ForwardArena)
@@ -160,8 +160,8 @@ func (r *pairReport) text(out io.Writer) error {
 		if len(s.Programs) == 1 {
 			reads = programs[s.Programs[0]]
 		}
-		fmt.Fprintf(out, "# weight %d\t%d\t%.12s\t%s\t%s\t%s\n", s.Offset, s.Size, s.Content, s.Name, cmp.Or(s.Form, "as in the file"),
-			reads)
+		form := cmp.Or(s.Form, "as in the file")
+		fmt.Fprintf(out, "# weight %d\t%d\t%.12s\t%s\t%s\t%s\n", s.Offset, s.Size, s.Content, s.Name, form, reads)
 	}
 	_, err := fmt.Fprintf(out, "# together=%d\n", f.Segment+f.ForwardArena+f.BackwardArena)
 	return err

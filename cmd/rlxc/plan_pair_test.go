@@ -18,8 +18,7 @@ import (
 
 // writePair writes two models of four products with the same initialisers, as the halves of a training step are: forward.onnx computes
 // a[i] = relu(max(a[i-1], g)·w[i]ᵀ + b[i]), and backward.onnx d[i-1] = max((d[i] ⊙ sign(a[i]))·w[i], g). Both read g [32] as the file has
-// it.
-// Products read w[i] [32, 32], those of the forward model transposed. No rewrite moves a maximum into a product.
+// it. Products read w[i] [32, 32], those of the forward model transposed. No rewrite moves a maximum into a product.
 func writePair(t *testing.T) (forward, backward string) {
 	const width, layers = 32, 4
 	weight := func(name string, seed int, shape ...int) *onnxpb.TensorProto {

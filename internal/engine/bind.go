@@ -189,6 +189,7 @@ func (b *Binding) Explained() (*planner.Problem, *planner.Plan) {
 				Name: name, Kind: n.Op.Kind().String(), Detail: v.Type.String(), Buffer: planned.Buffers[l.Root.ID],
 				First: first, Last: last,
 				Offset: int64(v.Type.DType.Bytes(l.Offset)), Size: int64(v.Type.DType.Bytes(v.Type.Elements())),
+				Strides: stridesOf(v.Type.DType, l),
 			})
 		}
 	}
@@ -196,6 +197,29 @@ func (b *Binding) Explained() (*planner.Problem, *planner.Plan) {
 		p.Steps = append(p.Steps, ir.OpName(n.Op)+" "+n.Label())
 	}
 	return &p, planned.Plan.WithUnplanned(&p)
+}
+
+// stridesOf returns the axes of a layout along which its contiguous pieces follow each other, without axes of size 1. It returns nil for a
+// layout of one piece.
+func stridesOf(d tensor.DType, l ir.Layout) (list []planner.Stride) {
+	if l.Shape.Elements() == 0 {
+		return nil
+	}
+	piece, axis := 1, len(l.Shape)-1 // elements of a piece
+	for ; axis >= 0 && (l.Shape[axis] == 1 || l.Strides[axis] == piece); axis-- {
+		piece *= l.Shape[axis]
+	}
+	for ; axis >= 0; axis-- {
+		count, step := int64(l.Shape[axis]), int64(d.Bytes(l.Strides[axis]))
+		switch {
+		case count == 1:
+		case len(list) > 0 && step == list[0].Count*list[0].Step:
+			list[0].Count *= count
+		default:
+			list = slices.Insert(list, 0, planner.Stride{Count: count, Step: step})
+		}
+	}
+	return list
 }
 
 // livesOf returns the step that writes a value, and the step after the last that reads it. A view is there as soon as what it shows, and

@@ -11,6 +11,7 @@ type Chart struct {
 	Kinds   []Kind // of boxes
 	Left    []Tick // at points from the top
 	Below   []Tick // at shares of the width
+	Marks   []Mark
 	Curves  []Curve
 	Boxes   []Box
 	Height  float64 // without the ticks below
@@ -23,6 +24,12 @@ type Kind struct{ Name, Fill string }
 type Tick struct {
 	At   float64
 	Text string
+}
+
+// A Mark is a vertical line through all of the chart, such as the step at a peak.
+type Mark struct {
+	At    float64 // share of the width
+	About string  // for who points at the line
 }
 
 // A Curve is a line through points, which are shares of the width and of the height, and one that it stays below.
@@ -92,6 +99,9 @@ func (r *Report) Chart(c *Chart) {
 	}
 	for _, b := range c.Boxes {
 		r.box(&b)
+	}
+	for _, m := range c.Marks {
+		r.Put(`<line class="mark" x1="%.3f%%" x2="%.3f%%" y2="%.1f"><title>%s</title></line>`, 100*m.At, 100*m.At, c.Height, m.About)
 	}
 	r.Put("</svg></div>\n<output class=\"soft\">Click a box to see what it is.</output>\n</figure>\n")
 }
