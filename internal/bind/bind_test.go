@@ -12,8 +12,8 @@ import (
 	"github.com/rlxc/rlxc/planner"
 )
 
-// device has kernels that write by strides and in place, and Softmax, which takes row-major operands alone.
-func device(t *testing.T) *target.Target {
+// device has kernels that write by strides and in place, and Softmax, which takes row-major operands alone. edit changes the kernels.
+func device(t *testing.T, edit func(kernels *[ir.NumKinds]target.Kernel)) *target.Target {
 	kernels := [ir.NumKinds]target.Kernel{}
 	for _, k := range []ir.Kind{ir.KindUnary, ir.KindBinary, ir.KindMatMul, ir.KindConcat, ir.KindSoftmax, ir.KindCopy} {
 		kernels[k] = target.Kernel{Runs: target.OnKernel, Strided: target.AllStrides}
@@ -23,6 +23,9 @@ func device(t *testing.T) *target.Target {
 	kernels[ir.KindUnary].InPlace, kernels[ir.KindUnary].StridedResult = overFirst, byStrides
 	kernels[ir.KindBinary].InPlace, kernels[ir.KindMatMul].StridedResult = overFirst, byStrides
 	kernels[ir.KindSoftmax].Strided = nil
+	if edit != nil {
+		edit(&kernels)
+	}
 	made, err := target.New(target.Target{Name: "test", Align: 64, Resizes: true, Kernels: kernels})
 	require.NoError(t, err)
 	return made
@@ -30,9 +33,13 @@ func device(t *testing.T) *target.Target {
 
 // plan plans a program of symbols n and m.
 func plan(t *testing.T, program string, sizes ir.Binding) (*Plan, *Bound) {
+	return planFor(t, device(t, nil), program, sizes)
+}
+
+func planFor(t *testing.T, device *target.Target, program string, sizes ir.Binding) (*Plan, *Bound) {
 	g, err := ir.Parse(`graph "test" ` + program)
 	require.NoError(t, err)
-	o := Options{Target: device(t), Symbols: []string{"m", "n"}, Planner: planner.Activations(),
+	o := Options{Target: device, Symbols: []string{"m", "n"}, Planner: planner.Activations(),
 		Allow: func(*Bound, *planner.Plan) error { return nil },
 		Edit: func(*ir.Graph, *ir.Trace) (device []*ir.Value, inputs []ir.Type, err error) {
 			for _, v := range g.Inputs {
@@ -129,29 +136,45 @@ func TestConstantsByViews(t *testing.T) {
 	require.Equal(t, []int{0}, b.Made, "the cast")
 }
 
+// twoConvs may be tiled.
+const twoConvs = `(%0 "x": f32[n,4,4,4]) { const %1: f32[1,1,4,4] = data
+	%2 = conv(%0, %1) {kernel=[1,1], pads=[0,0,0,0], strides=[1,1], dilations=[1,1], auto_pad="NOTSET", group=1}
+	%3 = conv(%2, %1) {kernel=[1,1], pads=[0,0,0,0], strides=[1,1], dilations=[1,1], auto_pad="NOTSET", group=1} return %3 as "a" }`
+
 // TestUnfit: each decision that does not hold at other sizes is named.
 func TestUnfit(t *testing.T) {
 	for _, c := range []struct {
 		name, program, want string
 		first, other        ir.Binding
+		edit                func(kernels *[ir.NumKinds]target.Kernel) // nil: none
 	}{
 		{"in place, if sizes are equal by chance", `(%0 "x": f32[n,4], %1 "y": f32[m,1,4]) { %2 = exp(%0)
-			%3 = add(%2, %1) return %3 as "a" }`, "the memory of its results", ir.Binding{"n": 5, "m": 1}, ir.Binding{"n": 5, "m": 2}},
+			%3 = add(%2, %1) return %3 as "a" }`, "the memory of its results", ir.Binding{"n": 5, "m": 1}, ir.Binding{"n": 5, "m": 2}, nil},
 		{"in place, if the operand is the whole buffer by chance", `(%0 "x": f32[n,4]) { %1 = exp(%0)
 			%2 = slice(%1) {starts=[0,0], sizes=[1,4], steps=[1,1]} %3 = relu(%2) return %3 as "a" }`,
-			"the memory of its results", ir.Binding{"n": 1, "m": 1}, ir.Binding{"n": 2, "m": 1}},
+			"the memory of its results", ir.Binding{"n": 1, "m": 1}, ir.Binding{"n": 2, "m": 1}, nil},
 		{"a view of a transposed operand", `(%0 "x": f32[n,m]) { %1 = exp(%0) %2 = transpose(%1) {perm=[1,0]}
 			%3 = reshape(%2) {shape=[m*n]} %4 = exp(%3) return %4 as "a" }`,
-			"needs a copy", ir.Binding{"n": 1, "m": 3}, ir.Binding{"n": 2, "m": 3}},
+			"needs a copy", ir.Binding{"n": 1, "m": 3}, ir.Binding{"n": 2, "m": 3}, nil},
 		{"a kernel that takes no strides", `(%0 "x": f32[n,m]) { %1 = exp(%0) %2 = transpose(%1) {perm=[1,0]} %3 = softmax(%2) {axis=1}
-			return %3 as "a" }`, "needs a copy", ir.Binding{"n": 1, "m": 3}, ir.Binding{"n": 2, "m": 3}},
+			return %3 as "a" }`, "needs a copy", ir.Binding{"n": 1, "m": 3}, ir.Binding{"n": 2, "m": 3}, nil},
 		{"an output in order", `(%0 "x": f32[n,m]) { %1 = exp(%0) %2 = transpose(%1) {perm=[1,0]} return %2 as "a" }`,
-			"an output that is the whole of a buffer", ir.Binding{"n": 1, "m": 3}, ir.Binding{"n": 2, "m": 3}},
+			"an output that is the whole of a buffer", ir.Binding{"n": 1, "m": 3}, ir.Binding{"n": 2, "m": 3}, nil},
 		{"a small constant", `(%0 "x": f32[n,m]) { %1: i64[m] = range() {start=0, step=1, len=m, dtype=i64} %2 = cast(%1) {to=f32}
-			%3 = add(%0, %2) return %3 as "a" }`, "a constant that is small", ir.Binding{"n": 1, "m": 3}, ir.Binding{"n": 1, "m": 1 << 15}},
+			%3 = add(%0, %2) return %3 as "a" }`, "a constant that is small", ir.Binding{"n": 1, "m": 3}, ir.Binding{"n": 1, "m": 1 << 15}, nil},
+		{"a part that the kernel cannot write by the strides", both, "the memory of its results", ir.Binding{"n": 2, "m": 3},
+			ir.Binding{"n": 2, "m": 5}, func(kernels *[ir.NumKinds]target.Kernel) {
+				kernels[ir.KindMatMul].StridedResult = func(_ *ir.Node, strides []int) bool { return strides[0] < 40 }
+			}},
+		{"steps that would be tiled", twoConvs, "steps that are not tiled", ir.Binding{"n": 1, "m": 1}, ir.Binding{"n": 9, "m": 1}, tiles},
+		{"steps that are tiled", twoConvs, "where it runs", ir.Binding{"n": 9, "m": 1}, ir.Binding{"n": 1, "m": 1}, tiles},
+		{"the order of steps", `(%0 "x": f32[n,1], %1 "y": f32[m,1], %2 "w": f32[1,64]) { %3 = add(%0, %2) %4 = softmax(%3) {axis=1}
+			%5 = reshape(%4) {shape=[n,32,2]} %6 = reduce_sum(%5) {axes=[2]} %7 = add(%1, %2) %8 = softmax(%7) {axis=1}
+			%9 = reshape(%8) {shape=[m,32,2]} %10 = reduce_sum(%9) {axes=[2]} %11 = concat(%6, %10) {axis=0} return %11 as "z" }`,
+			"the order of the steps", ir.Binding{"n": 100, "m": 50}, ir.Binding{"n": 50, "m": 100}, nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			p, first := plan(t, c.program, c.first)
+			p, first := planFor(t, device(t, c.edit), c.program, c.first)
 			before := state(first)
 			_, err := p.Next(c.other, first)
 			var unfit *Unfit
@@ -162,4 +185,11 @@ func TestUnfit(t *testing.T) {
 			require.NoError(t, err)
 		})
 	}
+}
+
+// tiles has a kernel for chains of two convolutions of more than 4 images.
+func tiles(kernels *[ir.NumKinds]target.Kernel) {
+	kernels[ir.KindConv] = target.Kernel{Runs: target.OnKernel}
+	kernels[ir.KindChain] = target.Kernel{Runs: target.OnKernel,
+		Supports: func(n *ir.Node) bool { return n.Inputs[0].Type.Shape[0].Int() > 4 }}
 }
