@@ -91,15 +91,12 @@ func injective(l ir.Layout) bool {
 // disjoint reports whether two layouts in one memory share no address: they are different columns of a matrix, whose rows are as far apart
 // as some axis of the first; or different ranges, which are columns of a matrix of one row.
 func disjoint(a, b ir.Layout) bool {
-	all := a.Offset + a.Span() + b.Offset + b.Span()
-	for _, row := range append([]int{all}, a.Strides...) {
+	apart := func(row int) bool {
 		aLow, aHigh, ok := columns(a, row)
 		bLow, bHigh, fits := columns(b, row)
-		if ok && fits && (aHigh <= bLow || bHigh <= aLow) {
-			return true
-		}
+		return ok && fits && (aHigh <= bLow || bHigh <= aLow)
 	}
-	return false
+	return apart(a.Offset+a.Span()+b.Offset+b.Span()) || slices.ContainsFunc(a.Strides, apart)
 }
 
 // columns returns the range of columns that a layout shows of a matrix with rows of some length.

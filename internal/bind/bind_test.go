@@ -49,7 +49,7 @@ func planFor(t *testing.T, device *target.Target, program string, sizes ir.Bindi
 		}}
 	p, err := New(g, sizes, o)
 	require.NoError(t, err)
-	b, err := p.First()
+	b, err := p.Bind(sizes, nil)
 	require.NoError(t, err)
 	return p, b
 }
@@ -76,7 +76,7 @@ const both = `(%0 "x": f32[n,m,4]) { const %1: f32[4,4] = data const %2: f32[4,4
 func TestExample(t *testing.T) {
 	p, first := plan(t, both, ir.Binding{"n": 2, "m": 3})
 	before := state(first)
-	b, err := p.Next(ir.Binding{"n": 2, "m": 5}, first)
+	b, err := p.Bind(ir.Binding{"n": 2, "m": 5}, first)
 	require.NoError(t, err)
 	require.Equal(t, before, state(first), "a Bound does not change")
 	require.Len(t, b.Made, 4)
@@ -89,8 +89,8 @@ func TestExample(t *testing.T) {
 	require.EqualValues(t, 320, b.Planned.Problem.Buffers[b.Planned.Buffers[layout(2).Root.ID]].Size)
 }
 
-// TestNextForgetsNothing: sizes in any order have the state that they have as the first ones after the plan.
-func TestNextForgetsNothing(t *testing.T) {
+// TestBindForgetsNothing: sizes in any order have the state that they have as the first ones after the plan.
+func TestBindForgetsNothing(t *testing.T) {
 	for _, program := range []string{both,
 		`(%0 "x": f32[n,m]) { %1 = exp(%0) %2 = slice(%1) {starts=[0,m-1], sizes=[n,1], steps=[1,1]} %3 = relu(%2) %4 = tanh(%3)
 			return %4 as "y" }`,
@@ -102,10 +102,10 @@ func TestNextForgetsNothing(t *testing.T) {
 		for _, sizes := range [][2]int{{2, 5}, {2, 4}, {3, 4}, {1, 4}, {1, 9}, {2, 3}, {2, 5}} {
 			to := ir.Binding{"n": sizes[0], "m": sizes[1]}
 			var err error
-			last, err = p.Next(to, last)
+			last, err = p.Bind(to, last)
 			require.NoError(t, err)
 			fresh, first := plan(t, program, start)
-			want, err := fresh.Next(to, first)
+			want, err := fresh.Bind(to, first)
 			require.NoError(t, err)
 			require.Equal(t, state(want), state(last), "%v", to)
 		}
@@ -120,7 +120,7 @@ func TestMade(t *testing.T) {
 		n, m int
 		made []int
 	}{{2, 3, []int{}}, {2, 4, []int{1}}, {5, 3, []int{0}}} {
-		b, err := p.Next(ir.Binding{"n": c.n, "m": c.m}, first)
+		b, err := p.Bind(ir.Binding{"n": c.n, "m": c.m}, first)
 		require.NoError(t, err)
 		require.Equal(t, c.made, b.Made, "n=%d, m=%d", c.n, c.m)
 	}
@@ -131,7 +131,7 @@ func TestConstantsByViews(t *testing.T) {
 	p, first := plan(t, `(%0 "x": f32[1,4], %1 "y": f32[n]) { %2: i64[1] = range() {start=n, step=1, len=1, dtype=i64}
 		%3 = reshape(%2) {shape=[1,1]} %4 = expand(%3) {shape=[1,4]} %5 = cast(%4) {to=f32} %6 = add(%0, %5) return %6 as "a" }`,
 		ir.Binding{"n": 2, "m": 1})
-	b, err := p.Next(ir.Binding{"n": 3, "m": 1}, first)
+	b, err := p.Bind(ir.Binding{"n": 3, "m": 1}, first)
 	require.NoError(t, err)
 	require.Equal(t, []int{0}, b.Made, "the cast")
 }
@@ -176,12 +176,12 @@ func TestUnfit(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			p, first := planFor(t, device(t, c.edit), c.program, c.first)
 			before := state(first)
-			_, err := p.Next(c.other, first)
+			_, err := p.Bind(c.other, first)
 			var unfit *Unfit
 			require.True(t, errors.As(err, &unfit), "%v", err)
 			require.ErrorContains(t, unfit, c.want)
 			require.Equal(t, before, state(first))
-			_, err = p.Next(c.first, first)
+			_, err = p.Bind(c.first, first)
 			require.NoError(t, err)
 		})
 	}

@@ -21,11 +21,11 @@ const (
 	filled                  // other content of the constant that the value is or shows
 )
 
-// An evaluation is a call of First or Next under way. It changes the graph and the tables of its Bound, which no caller has yet.
+// An evaluation is a call of Plan.Bind under way. It changes the graph and the tables of its Bound, which no caller has yet.
 type evaluation struct {
 	*Plan
 	*Bound
-	from    *Bound      // the Bound before; nil in First
+	from    *Bound      // the Bound before, or what New has planned
 	all     bool        // all nodes are visited, since there is no Bound before
 	changed ir.Symbols  // symbols that have other numbers than in from
 	layouts []ir.Layout // Planned.Layouts, by ID
@@ -36,40 +36,19 @@ type evaluation struct {
 	follows []bool
 }
 
-// First evaluates the decisions at the sizes of New.
-func (p *Plan) First() (*Bound, error) {
-	e := p.next(p.planned.Sizes, p.planned)
-	e.from, e.all = nil, true
-	return p.evaluate(e)
-}
-
-// Next evaluates the decisions at other sizes. Steps are those of from where nothing has changed. The error is an *Unfit if a decision does
-// not hold.
-func (p *Plan) Next(sizes ir.Binding, from *Bound) (*Bound, error) {
-	return p.evaluate(p.next(sizes, from))
-}
-
-// evaluate runs the phases.
-func (p *Plan) evaluate(e *evaluation) (*Bound, error) {
-	e.layouts, e.marks = e.Planned.Layouts, make([]mark, len(e.values))
-	e.visited, e.follows = make([]bool, len(p.nodes)), make([]bool, len(p.nodes))
-	e.Planned.Like = slices.Repeat([]int{-1}, len(e.Planned.Steps))
-	for _, phase := range []func() error{e.types, e.layOut, e.decide, e.buffers, e.offsets} {
-		if err := phase(); err != nil {
-			return nil, err
-		}
+// Bind evaluates the decisions at some sizes. It begins with a copy of the graph and the tables of from, whose steps stay where nothing
+// has changed. If from is nil, all steps are made. The error is an *Unfit if a decision does not hold.
+func (p *Plan) Bind(sizes ir.Binding, from *Bound) (*Bound, error) {
+	all := from == nil
+	if all {
+		from = p.planned
 	}
-	return e.Bound, nil
-}
-
-// next begins with a copy of the graph and the tables of the Bound before.
-func (p *Plan) next(sizes ir.Binding, from *Bound) *evaluation {
 	old := from.Planned
 	g, beside, values := old.Graph.Copy(slices.Concat(from.folded, from.untiled))
 	problem := *old.Problem
 	problem.Buffers = slices.Clone(problem.Buffers)
 	pl := &backend.Planned{Graph: g, Steps: make([]*ir.Node, len(old.Steps)), Layouts: slices.Clone(old.Layouts), Buffers: old.Buffers,
-		Scratch: old.Scratch, Problem: &problem}
+		Scratch: old.Scratch, Problem: &problem, Like: slices.Repeat([]int{-1}, len(old.Steps))}
 	for i := range pl.Layouts {
 		if l := &pl.Layouts[i]; l.Root != nil {
 			l.Root = values[l.Root.ID]
@@ -85,7 +64,14 @@ func (p *Plan) next(sizes ir.Binding, from *Bound) *evaluation {
 	for _, v := range from.Held {
 		b.Held = append(b.Held, values[v.ID])
 	}
-	return &evaluation{Plan: p, Bound: b, from: from, changed: p.trace.Changed(from.Sizes, sizes)}
+	e := &evaluation{Plan: p, Bound: b, from: from, all: all, changed: p.trace.Changed(from.Sizes, sizes), layouts: pl.Layouts,
+		marks: make([]mark, len(values)), visited: make([]bool, len(p.nodes)), follows: make([]bool, len(p.nodes))}
+	for _, phase := range []func() error{e.types, e.layOut, e.decide, e.buffers, e.offsets} {
+		if err := phase(); err != nil {
+			return nil, err
+		}
+	}
+	return b, nil
 }
 
 // types is phase 1: types of all values, fields of ops, and the content of constants that depend on sizes.

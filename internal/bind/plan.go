@@ -1,6 +1,6 @@
 // Package bind plans a symbolic graph and binds it to sizes. Planning chooses: which views need copies, which products run in tiles, in
-// which order steps run, which results share memory. A Plan holds these choices as values. First
-// evaluates them at the sizes of the plan and Next at others, by the same phases. Both return a Bound, which is immutable.
+// which order steps run, which results share memory. A Plan holds these choices as values. Bind
+// evaluates them at the sizes of the plan and at others, by the same phases. It returns a Bound, which is immutable.
 //
 // # An example
 //
@@ -12,7 +12,7 @@
 //	%6 "last" = slice(%5) {starts=[0,seq-1,0], sizes=[batch,1,8]}   a view
 //	%7 "y" = relu(%6)                    f32[batch,1,8]    step 3
 //
-// Next at batch=2, seq=5 starts with a copy of the graph of the binding before it, and runs these phases, each over the whole graph. No
+// Bind at batch=2, seq=5 starts with a copy of the graph of the binding before it, and runs these phases, each over the whole graph. No
 // phase reads what a later phase writes.
 //
 //  1. Types. seq has changed, so "x" is [2,5,4], and the shape rules say [2,5,4] for "a" and "b", [2,5,8] for "c" and [2,1,8], as before,
@@ -20,7 +20,7 @@
 //  2. Layouts. "c" is row-major with strides [40,8,1]. "b" is a part of "c": offset 4, with the same strides. This needs the type of "c",
 //     which comes later in the graph. "last" has offset 32, strides [40,8,1]. legalize reports whether each view is still possible.
 //  3. Decisions. Each decision reports whether it holds at the new types and layouts: the kernel of "a" must still write by the strides
-//     [40,8,1]. If one does not hold, Next returns an *Unfit that names it, and the caller makes another plan.
+//     [40,8,1]. If one does not hold, Bind returns an *Unfit that names it, and the caller makes another plan.
 //  4. Buffers. "c" needs 2·5·8·4 = 320 bytes. schedule reports whether the order of the steps is still a good one.
 //  5. Offsets. A stack from an earlier plan of the buffers gives each one an offset; the planner does if no stack fits well.
 //  6. Steps. A step is made again if its op, or the type, the layout or the constant content of an operand or a result differs from the
@@ -53,7 +53,7 @@ type Options struct {
 	PinOutputAncestors bool
 	// Planner are the options of plans of offsets.
 	Planner planner.Options
-	// Allow returns an error if a plan of offsets is above a limit of the caller; the last plan's error is the error of First or Next.
+	// Allow returns an error if a plan of offsets is above a limit of the caller; the last plan's error is the error of Bind.
 	Allow func(b *Bound, plan *planner.Plan) error
 }
 
@@ -68,7 +68,7 @@ type Plan struct {
 	// memory has the buffers and the lives of the steps. Its graph is that of planned.
 	memory *liveness.Memory
 	order  *schedule.Choice // the order of the steps
-	// planned is what First returns, before its evaluation: types, layouts and sizes of buffers as planning saw them, and no offsets.
+	// planned is what the first Bound is a copy of: types, layouts and sizes of buffers as planning saw them, and no offsets.
 	planned *Bound
 	// stacks give offsets at any sizes, the one used last in front; at most mostStacks.
 	stacks []stack

@@ -128,12 +128,11 @@ func (p *plans) plan(g *ir.Graph, sizes ir.Binding, at ports, moves []string) (_
 // bound binds a plan to sizes. Steps that the binding made last has as well are kept. g is the symbolic graph.
 func (p *plans) bound(x *box, g *ir.Graph, sizes ir.Binding) (_ *Binding, err error) {
 	old := x.last
-	var bound *bind.Bound
-	if old == nil {
-		bound, err = x.plan.First()
-	} else {
-		bound, err = x.plan.Next(sizes, old.bound)
+	var before *bind.Bound
+	if old != nil {
+		before = old.bound
 	}
+	bound, err := x.plan.Bind(sizes, before)
 	if err != nil {
 		return nil, err
 	}
@@ -154,9 +153,21 @@ func (p *plans) bound(x *box, g *ir.Graph, sizes ir.Binding) (_ *Binding, err er
 	if err != nil {
 		return nil, err
 	}
-	if x.last = b; old != nil {
-		old.Planned, old.latest = nil, latest{}
+	if x.last = b; old == nil {
+		return b, nil
 	}
+	if b.Host = old.Host; b.program == old.program {
+		b.instance = old.instance
+	}
+	if old.Resident != nil {
+		r := *old.Resident
+		r.Arena, r.Inputs, r.File = b.arena, inputBytes(pl.Graph), x.file
+		for _, id := range x.tables {
+			r.File += touched(bound.Value(id))
+		}
+		b.Resident = &r
+	}
+	old.Planned, old.latest = nil, latest{}
 	return b, nil
 }
 

@@ -36,27 +36,6 @@ func (x *box) open(b *Binding) {
 	}
 }
 
-// resize binds the graph of a box to other sizes.
-func (p *plans) resize(x *box, g *ir.Graph, sizes ir.Binding) (*Binding, error) {
-	old := x.last
-	b, err := p.bound(x, g, sizes)
-	if err != nil {
-		return nil, err
-	}
-	if b.Host = old.Host; b.program == old.program {
-		b.instance = old.instance
-	}
-	if old.Resident != nil {
-		r := *old.Resident
-		r.Arena, r.Inputs, r.File = b.arena, inputBytes(b.Planned.Graph), x.file
-		for _, id := range x.tables {
-			r.File += touched(b.bound.Value(id))
-		}
-		b.Resident = &r
-	}
-	return b, nil
-}
-
 func bytesOf(v *ir.Value) int64 { return int64(v.Type.DType.Bytes(v.Type.Elements())) }
 
 // allow reports what of a plan is above the limits.

@@ -22,7 +22,7 @@ func (f *frame) boxed(i int) (*Binding, error) {
 	for k, e := range p.boxes {
 		x := e.binding.box
 		most := prog.mostBindings(x)
-		b, err := prog.resize(x, seg.graph, sizes)
+		b, err := prog.bound(x, seg.graph, sizes)
 		if err != nil { // the box made for these sizes says what is wrong with them, if something is
 			continue
 		}
