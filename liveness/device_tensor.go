@@ -33,6 +33,12 @@ func (m *Memory) takeOut(values []*ir.Value) {
 	}
 }
 
+// Returns reports whether the caller finds an output that has the layout l: its elements are in order, and a device tensor is all of its
+// buffer. It is the condition of New about outputs at other sizes than those of New; v may be of a copy of the graph.
+func (m *Memory) Returns(v *ir.Value, l ir.Layout) bool {
+	return l.Contiguous() && (!m.IsDeviceTensor(v) || whole(v, l))
+}
+
 // IsDeviceTensor reports whether a value is outside of the arena.
 func (m *Memory) IsDeviceTensor(v *ir.Value) bool {
 	b := m.of(v)

@@ -280,7 +280,7 @@ func (e *evaluation) decide() error {
 		}
 	}
 	for _, v := range pl.Graph.Outputs {
-		if l := pl.Layout(v); !l.Contiguous() || e.IsDeviceTensor(v) && (l.Offset != 0 || bytesOf(v) != bytesOf(l.Root)) {
+		if !e.memory.Returns(v, pl.Layout(v)) {
 			return &Unfit{v.Def, "an output that is the whole of a buffer, in order"}
 		}
 	}
