@@ -33,19 +33,23 @@ func device(t *testing.T, edit func(kernels *[ir.NumKinds]target.Kernel)) *targe
 
 // plan plans a program of symbols n and m.
 func plan(t *testing.T, program string, sizes ir.Binding) (*Plan, *Bound) {
-	return planFor(t, device(t, nil), program, sizes)
+	return planFor(t, device(t, nil), program, sizes, false)
 }
 
-func planFor(t *testing.T, device *target.Target, program string, sizes ir.Binding) (*Plan, *Bound) {
+// planFor plans a program for a device. If outside, the outputs should be device tensors.
+func planFor(t *testing.T, device *target.Target, program string, sizes ir.Binding, outside bool) (*Plan, *Bound) {
 	g, err := ir.Parse(`graph "test" ` + program)
 	require.NoError(t, err)
 	o := Options{Target: device, Symbols: []string{"m", "n"}, Planner: planner.Activations(),
 		Allow: func(*Bound, *planner.Plan) error { return nil },
-		Edit: func(*ir.Graph, *ir.Trace) (device []*ir.Value, inputs []ir.Type, err error) {
+		Edit: func(bound *ir.Graph, _ *ir.Trace) (device []*ir.Value, inputs []ir.Type, err error) {
+			if outside {
+				device = bound.Outputs
+			}
 			for _, v := range g.Inputs {
 				inputs = append(inputs, v.Type)
 			}
-			return nil, inputs, nil
+			return device, inputs, nil
 		}}
 	p, err := New(g, sizes, o)
 	require.NoError(t, err)
@@ -136,6 +140,9 @@ func TestConstantsByViews(t *testing.T) {
 	require.Equal(t, []int{0}, b.Made, "the cast")
 }
 
+// deviceTensor is the row of TestUnfit whose output is a device tensor.
+const deviceTensor = "a device tensor that is all of a buffer by chance"
+
 // twoConvs may be tiled.
 const twoConvs = `(%0 "x": f32[n,4,4,4]) { const %1: f32[1,1,4,4] = data
 	%2 = conv(%0, %1) {kernel=[1,1], pads=[0,0,0,0], strides=[1,1], dilations=[1,1], auto_pad="NOTSET", group=1}
@@ -160,6 +167,8 @@ func TestUnfit(t *testing.T) {
 			return %3 as "a" }`, "needs a copy", ir.Binding{"n": 1, "m": 3}, ir.Binding{"n": 2, "m": 3}, nil},
 		{"an output in order", `(%0 "x": f32[n,m]) { %1 = exp(%0) %2 = transpose(%1) {perm=[1,0]} return %2 as "a" }`,
 			"an output that is the whole of a buffer", ir.Binding{"n": 1, "m": 3}, ir.Binding{"n": 2, "m": 3}, nil},
+		{deviceTensor, `(%0 "x": f32[n,4]) { %1 = exp(%0) %2 = slice(%1) {starts=[0,0], sizes=[1,4], steps=[1,1]} return %2 as "a" }`,
+			"an output that is the whole of a buffer", ir.Binding{"n": 1, "m": 1}, ir.Binding{"n": 2, "m": 1}, nil},
 		{"a small constant", `(%0 "x": f32[n,m]) { %1: i64[m] = range() {start=0, step=1, len=m, dtype=i64} %2 = cast(%1) {to=f32}
 			%3 = add(%0, %2) return %3 as "a" }`, "a constant that is small", ir.Binding{"n": 1, "m": 3}, ir.Binding{"n": 1, "m": 1 << 15}, nil},
 		{"a part that the kernel cannot write by the strides", both, "the memory of its results", ir.Binding{"n": 2, "m": 3},
@@ -174,7 +183,7 @@ func TestUnfit(t *testing.T) {
 			"the order of the steps", ir.Binding{"n": 100, "m": 50}, ir.Binding{"n": 50, "m": 100}, nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			p, first := planFor(t, device(t, c.edit), c.program, c.first)
+			p, first := planFor(t, device(t, c.edit), c.program, c.first, c.name == deviceTensor)
 			before := state(first)
 			_, err := p.Bind(c.other, first)
 			var unfit *Unfit
