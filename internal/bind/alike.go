@@ -17,7 +17,8 @@ import (
 // mostAlike bounds the nodes of one kind with which others are compared.
 const mostAlike = 64
 
-// alike finds, for each node, an earlier one that does the same at all sizes at which their operands agree.
+// alike finds, for each node and for each chain that is not tiled, an earlier one that does the same at all sizes at which their operands
+// agree.
 func (p *Plan) alike() {
 	type key struct {
 		kind     ir.Kind
@@ -45,14 +46,17 @@ func (p *Plan) alike() {
 			firsts[k] = append(firsts[k], i)
 		}
 	}
+	for i, n := range p.planned.untiled {
+		p.untiled = append(p.untiled, slices.IndexFunc(p.planned.untiled[:i], func(m *ir.Node) bool { return p.same(n, m) }))
+	}
 }
 
 // same reports whether two nodes of a kind do the same with operands of equal types: they have the same constants, but for vectors and
 // packed matrices, of which no decision reads the content.
 func (p *Plan) same(n, m *ir.Node) bool {
 	a, b := p.trace.Source(n), p.trace.Source(m)
-	if len(n.Outputs) != len(m.Outputs) || len(n.Subgraphs) > 0 || (a == nil) != (b == nil) || !reflect.DeepEqual(n.Op, m.Op) ||
-		a != nil && !reflect.DeepEqual(a.Op, b.Op) {
+	if len(n.Inputs) != len(m.Inputs) || len(n.Outputs) != len(m.Outputs) || len(n.Subgraphs) > 0 || (a == nil) != (b == nil) ||
+		!reflect.DeepEqual(n.Op, m.Op) || a != nil && !reflect.DeepEqual(a.Op, b.Op) {
 		return false
 	}
 	if a != nil {

@@ -274,8 +274,9 @@ func (e *evaluation) decide() error {
 	if len(e.o.Symbols) == 0 {
 		return nil
 	}
-	for _, n := range e.Bound.untiled {
-		if legalize.Accepts(n, pl.Layouts, t) {
+	for i, n := range e.Bound.untiled {
+		like := e.Plan.untiled[i]
+		if (like < 0 || !agree(pl, n, e.Bound.untiled[like], true)) && legalize.Accepts(n, pl.Layouts, t) {
 			return &Unfit{n.Outputs[0].Def, "steps that are not tiled"}
 		}
 	}

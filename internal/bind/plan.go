@@ -65,6 +65,9 @@ type Plan struct {
 	nodes  []node    // by position in the graph of each Bound
 	// folded are the nodes whose results are constants that depend on symbols, in order; inOp are the symbols in fields of their ops.
 	folded []node
+	// untiled holds, by index in Bound.untiled, an earlier chain that the target accepts if it accepts this one, as long as their operands
+	// agree; −1 for none.
+	untiled []int
 	// memory has the buffers and the lives of the steps. Its graph is that of planned.
 	memory *liveness.Memory
 	order  *schedule.Choice // the order of the steps
