@@ -99,6 +99,8 @@ func TestGrow(t *testing.T) {
 		{"append, and the past", `(%0 "past": f32[2,p,3], %1 "new": f32[2,n,3]) { const %9: i64[2] = [1, 3]
 			%2: f32[2,p+n,3] = append(%1, %9, %0) {axis=1, size=p+n} %3: f32[2,p,3] = exp(%0)
 			return %2 as "present", %3 as "y" }`, 1, usual, false},
+		{"append, and the past returned", `(%0 "past": f32[2,p,3], %1 "new": f32[2,n,3]) { const %9: i64[2] = [1, 3]
+			%2: f32[2,p+n,3] = append(%1, %9, %0) {axis=1, size=p+n} return %2 as "present", %0 as "y" }`, 1, usual, false},
 		{"append to nothing", `(%1 "new": f32[2,n,3]) { const %9: i64[2] = [1, 1] %2: f32[2,n+1,3] = append(%1, %9) {axis=1, size=n+1}
 			return %2 as "present" }`, 1, carried{"present": "a"}, false},
 		{"the past twice", `(%0 "past": f32[2,p,3], %1 "new": f32[2,n,3]) { %2: f32[2,2*p+n,3] = concat(%0, %1, %0) {axis=1}
