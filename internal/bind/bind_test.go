@@ -170,7 +170,8 @@ func TestUnfit(t *testing.T) {
 		{deviceTensor, `(%0 "x": f32[n,4]) { %1 = exp(%0) %2 = slice(%1) {starts=[0,0], sizes=[1,4], steps=[1,1]} return %2 as "a" }`,
 			"an output that is the whole of a buffer", ir.Binding{"n": 1, "m": 1}, ir.Binding{"n": 2, "m": 1}, nil},
 		{"a small constant", `(%0 "x": f32[n,m]) { %1: i64[m] = range() {start=0, step=1, len=m, dtype=i64} %2 = cast(%1) {to=f32}
-			%3 = add(%0, %2) return %3 as "a" }`, "a constant that is small", ir.Binding{"n": 1, "m": 3}, ir.Binding{"n": 1, "m": 1 << 15}, nil},
+			%3 = add(%0, %2) return %3 as "a" }`, "a constant that is small", ir.Binding{"n": 1, "m": 3}, ir.Binding{"n": 1, "m": 1 << 15},
+			nil},
 		{"a part that the kernel cannot write by the strides", both, "the memory of its results", ir.Binding{"n": 2, "m": 3},
 			ir.Binding{"n": 2, "m": 5}, func(kernels *[ir.NumKinds]target.Kernel) {
 				kernels[ir.KindMatMul].StridedResult = func(_ *ir.Node, strides []int) bool { return strides[0] < 40 }
