@@ -275,8 +275,8 @@ func (e *evaluation) decide() error {
 		return nil
 	}
 	for i, n := range e.Bound.untiled {
-		like := e.Plan.untiled[i]
-		if (like < 0 || !agree(pl, n, e.Bound.untiled[like], true)) && legalize.Accepts(n, pl.Layouts, t) {
+		like, decision := e.Plan.untiled[i], legalize.Untiled{Node: n}
+		if (like < 0 || !agree(pl, n, e.Bound.untiled[like], true)) && !decision.Holds(pl.Layouts, t) {
 			return &Unfit{n.Outputs[0].Def, "steps that are not tiled"}
 		}
 	}

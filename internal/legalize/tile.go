@@ -8,8 +8,8 @@ import (
 )
 
 // Tile joins products and convolutions of the legalised graph g that follow each other where the target computes them by blocks of rows:
-// what is between them, the largest value of many models, then never is there whole. It returns the layouts, and nodes that it would have
-// made if the target had accepted them.
+// what is between them, the largest value of many models, then never is there whole. It returns the layouts, and the chains of
+// the decisions Untiled.
 func Tile(g *ir.Graph, layouts []ir.Layout, t *target.Target) (_ []ir.Layout, untiled []*ir.Node, err error) {
 	if t.Kernels[ir.KindChain].Runs != target.OnKernel {
 		return layouts, nil, nil
@@ -21,7 +21,7 @@ func Tile(g *ir.Graph, layouts []ir.Layout, t *target.Target) (_ []ir.Layout, un
 			continue
 		}
 		before, y := last.Inputs[ir.ChainX].Def, last.Outputs[0]
-		if !Accepts(n, layouts, t) {
+		if !accepts(n, layouts, t) {
 			untiled = append(untiled, &ir.Node{Op: n.Op, Inputs: slices.Clone(n.Inputs), Outputs: last.Outputs})
 			n.Detach()
 			continue
@@ -72,7 +72,15 @@ func isLink(n *ir.Node) bool {
 	return ir.IsLink(n.Op) && (n.Op.Kind() == ir.KindConv || n.Inputs[ir.MatMulB].Packed != nil)
 }
 
-// Accepts reports whether the target runs a node with these operands.
-func Accepts(n *ir.Node, layouts []ir.Layout, t *target.Target) bool {
+// accepts reports whether the target runs a node with these operands.
+func accepts(n *ir.Node, layouts []ir.Layout, t *target.Target) bool {
 	return t.Where(n) == target.OnKernel && takes(n, layouts, t)
+}
+
+// An Untiled is the decision of Tile to leave the steps of a chain apart. Its node is that chain, which is in no graph.
+type Untiled struct{ *ir.Node }
+
+// Holds reports whether the target does not accept the chain at other sizes either.
+func (u Untiled) Holds(layouts []ir.Layout, t *target.Target) bool {
+	return !accepts(u.Node, layouts, t)
 }
