@@ -89,7 +89,7 @@ const others = "*"
 var upward = map[string][]string{
 	"internal/engine": {"ports: growing"},
 	"pipeline": {
-		"description: embed gliner pipeline", "engine: pipeline serving", "layout: gliner pipeline serving", "modules: pipeline",
+		"description: embed gliner pipeline serving", "engine: pipeline serving", "layout: gliner pipeline serving", "modules: pipeline",
 		"pipeline: gliner", "safetensors: pipeline", "schedule: pipeline serving", "serving: classify", "static: layout",
 		"vectors: pipeline",
 	},
