@@ -141,7 +141,7 @@ func TestCancelled(t *testing.T) {
 			}
 			require.True(t, ctx.Expired(), "%s: %s", line, &errs)
 			require.Equal(t, exitInput, code, "%s: cancelled at %d: %s", line, asked, &errs)
-			require.Contains(t, errs.String(), "canceled", line)
+			require.Contains(t, errs.String(), "rlxc: interrupted\n", line)
 			for name, text := range left { // quantize writes its file before it compares
 				require.True(t, strings.HasSuffix(name, ".part") || text == all[name], "%s: cancelled at %d: %s is left", line, asked, name)
 			}

@@ -177,7 +177,9 @@ func openTexts(t textFlags, stdin io.Reader) (_ *textReader, err error) {
 	if err != nil {
 		return nil, errors.Join(err, done())
 	}
-	out.close = done
+	if out.close = done; in.file == nil {
+		out.waits = func() bool { return in.lines.Buffered() == 0 }
+	}
 	return out, nil
 }
 

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
 	"fmt"
 	"io"
@@ -75,6 +76,71 @@ func TestInterrupted(t *testing.T) {
 				require.True(t, bytes.Equal(want, got))
 				require.NoFileExists(t, part)
 			}
+		})
+	}
+}
+
+// TestInterruptedLongTexts holds that results of a few long texts are kept, that a signal says so, and that a part of another input is set
+// aside.
+func TestInterruptedLongTexts(t *testing.T) {
+	model, err := filepath.Abs("../../pipeline/testdata/minilm")
+	require.NoError(t, err)
+	dir := t.TempDir()
+	start := func(in io.Reader, more ...string) (*exec.Cmd, *bytes.Buffer) {
+		c := exec.Command("rlxc", append([]string{"embed", model, "-", "-o", "out.jsonl"}, more...)...)
+		said := new(bytes.Buffer)
+		c.Dir, c.Stdin, c.Stderr = dir, in, said
+		return c, said
+	}
+	long := strings.Repeat("word ", 2000) + "\n"
+	in, feed := io.Pipe()
+	c, said := start(in)
+	require.NoError(t, c.Start())
+	go io.WriteString(feed, strings.Repeat(long, workAtOnce/100))
+	part := filepath.Join(dir, "out.jsonl.part")
+	modeltest.Wait(func() bool {
+		info, err := os.Stat(part)
+		return err == nil && info.Size() > 5_000_000 // a round is 341 texts of 10 kB, of which the model takes 48 tokens
+	})
+	require.NoError(t, c.Process.Signal(os.Interrupt))
+	state, err := c.Process.Wait()
+	require.NoError(t, err)
+	feed.Close()
+	require.Equal(t, 130, state.ExitCode())
+	modeltest.Wait(func() bool { return said.Len() > 0 })
+	require.Regexp(t, `\nout.jsonl.part has [1-9]\d* results: the same command continues after them\n`, said.String())
+
+	before, err := os.ReadFile(part)
+	require.NoError(t, err)
+	c, said = start(strings.NewReader("a text\n"), "--dimensions", "4")
+	require.NoError(t, c.Run())
+	require.Contains(t, said.String(), "out.jsonl.part has results of another command or input: it is kept as out.jsonl.part.1\n")
+	after, err := os.ReadFile(part + ".1")
+	require.NoError(t, err)
+	require.Equal(t, before, after)
+	require.NoFileExists(t, part)
+}
+
+// TestPipesAreAnsweredLineByLine holds that a line of a pipe is answered before the next one is there.
+func TestPipesAreAnsweredLineByLine(t *testing.T) {
+	for _, args := range [][]string{{"embed", served + "minilm", "--json", "-"}, {"tag", served + "ner", "--json", "-"},
+		{"tokenize", served + "minilm", "--count"}} {
+		t.Run(args[0], func(t *testing.T) {
+			c := exec.Command("rlxc", args...)
+			in, err := c.StdinPipe()
+			require.NoError(t, err)
+			out, err := c.StdoutPipe()
+			require.NoError(t, err)
+			require.NoError(t, c.Start())
+			answers := bufio.NewReader(out)
+			for _, text := range []string{"one\n", "two\n"} {
+				_, err := io.WriteString(in, text)
+				require.NoError(t, err)
+				_, err = answers.ReadString('\n')
+				require.NoError(t, err)
+			}
+			require.NoError(t, in.Close())
+			require.NoError(t, c.Wait())
 		})
 	}
 }

@@ -56,6 +56,9 @@ var draining atomic.Int64
 // patient gives an interrupted command more time. If it then ends without an error, the exit code is 0.
 func patient(time time.Duration) { draining.Store(int64(time)) }
 
+// interruptNote is what a signal prints about work that stays when the process ends; nil where there is none to speak of.
+var interruptNote atomic.Pointer[string]
+
 // catch cancels the context on SIGINT and SIGTERM, and exits if the command does not return in time. It removes files that are being
 // written. interrupted returns the exit code of an interrupted command.
 func catch() (_ context.Context, interrupted func(code int) int) {
@@ -69,6 +72,9 @@ func catch() (_ context.Context, interrupted func(code int) int) {
 			s = exitSignal + int(syscall.SIGTERM)
 		}
 		got.Store(int32(s))
+		if text := interruptNote.Load(); text != nil {
+			fmt.Fprintf(&printer{to: os.Stderr}, "\n%s\n", *text)
+		}
 		cancel()
 		select {
 		case <-signals: // a second signal
@@ -104,9 +110,15 @@ func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		fmt.Fprintf(out, "%s: %s\nRun \"%s --help\" for usage.\n", cmd.CommandPath(), plainUsage(err), cmd.CommandPath())
 		return exitUsage
 	}
+	if errors.Is(err, context.Canceled) && ctx.Err() != nil {
+		err = errInterrupted
+	}
 	fmt.Fprintf(out, "rlxc: %v\n", err)
 	return exitInput
 }
+
+// errInterrupted is the message of a command that was cancelled, wherever it learned so.
+var errInterrupted = errors.New("interrupted")
 
 // groupError matches what cobra reports of flags that require or exclude each other.
 var groupError = regexp.MustCompile(`flags in the group \[(.*?)\](.*)`)

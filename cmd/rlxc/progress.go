@@ -12,7 +12,8 @@ import (
 	"github.com/rlxc/rlxc/pipeline"
 )
 
-// progress shows how far a command is, on stderr and only where that is a terminal.
+// progress shows how far a command is, on stderr and only where that is a terminal. A command does not show it while it prints a table
+// to the same terminal.
 func progress(c *cobra.Command, steps int, doing string) *progressbar.ProgressBar {
 	f, ok := c.ErrOrStderr().(*os.File)
 	if !ok || !term.IsTerminal(int(f.Fd())) {
@@ -33,8 +34,13 @@ type textRate struct {
 	texts int
 }
 
-func newTextRate(c *cobra.Command, in *textReader, m *pipeline.Model) *textRate {
-	return &textRate{bar: progress(c, -1, "texts"), in: in, model: m}
+// newTextRate shows it if results go to a file, or anywhere but to a terminal.
+func newTextRate(c *cobra.Command, in *textReader, m *pipeline.Model, toFile bool) *textRate {
+	r := &textRate{bar: progressbar.DefaultSilent(-1), in: in, model: m}
+	if out, ok := c.OutOrStdout().(*os.File); toFile || !ok || !term.IsTerminal(int(out.Fd())) {
+		r.bar = progress(c, -1, "texts")
+	}
+	return r
 }
 
 // start is called before the first text that is not skipped.

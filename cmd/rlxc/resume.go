@@ -23,7 +23,8 @@ type results struct {
 	part  *os.File
 	round bytes.Buffer // results that are in no frame yet
 	count int          // of them
-	done  int          // results that were there
+	done  int          // results in frames
+	other string       // where the part of another run is now; empty if there was none
 	lost  bool         // something that was there does not check
 	head  int          // bytes of the first line
 
@@ -36,16 +37,22 @@ func openResults(file, run string, e encoder, packed *compression) (*results, er
 	r := &results{file: file, encoder: e, packed: packed}
 	head := fmt.Sprintf("rlxc %x\n", sha256.Sum256([]byte(run)))
 	r.head = len(head)
-	f, err := openRegular(file+".part", os.O_RDWR|os.O_CREATE, os.Lstat)
+	open := func() (*os.File, error) { return openRegular(file+".part", os.O_RDWR|os.O_CREATE, os.Lstat) }
+	f, err := open()
 	if err != nil {
 		return nil, err
 	}
-	r.part = f
 	begin := make([]byte, len(head))
-	if _, err := io.ReadFull(f, begin); err != nil || string(begin) != head { // of another run, or empty
-		if err := errors.Join(f.Truncate(0), seek(f, 0)); err != nil {
+	if n, _ := io.ReadFull(f, begin); n > 0 && string(begin) != head { // of another run
+		if r.other, err = setAside(file + ".part"); err != nil {
 			return nil, errors.Join(err, f.Close())
 		}
+		f.Close()
+		if f, err = open(); err != nil {
+			return nil, err
+		}
+	}
+	if r.part = f; string(begin) != head { // it is empty
 		if _, err := f.WriteString(head); err != nil {
 			return nil, errors.Join(err, f.Close())
 		}
@@ -53,6 +60,18 @@ func openResults(file, run string, e encoder, packed *compression) (*results, er
 		return nil, errors.Join(err, f.Close())
 	}
 	return r, nil
+}
+
+// setAside renames a part of another run to the first of FILE.part.1, FILE.part.2, … that is free.
+func setAside(part string) (string, error) {
+	for i := 1; ; i++ {
+		name := fmt.Sprintf("%s.%d", part, i)
+		if _, err := os.Lstat(name); errors.Is(err, os.ErrNotExist) {
+			return name, os.Rename(part, name)
+		} else if err != nil {
+			return "", err
+		}
+	}
 }
 
 func seek(f *os.File, at int64) error {

@@ -103,7 +103,11 @@ func (o *tokenization) run(c *cobra.Command, tok *tokenizer.Tokenizer, texts []s
 		if it.err != nil {
 			return it.failure()
 		}
-		return o.print(c, buffered, tok, it.text)
+		err := o.print(c, buffered, tok, it.text)
+		if in.waits != nil && in.waits() {
+			err = errors.Join(err, buffered.Flush())
+		}
+		return err
 	})
 	return errors.Join(err, in.close(), buffered.Flush())
 }

@@ -109,7 +109,7 @@ def _stream(batches, columns, output, parse, command):
             values = []
             for present in there:
                 line = process.stdout.readline()
-                if not line:
+                if not line.endswith(b"\n"):  # it ended, perhaps within a line
                     raise ended()
                 values.append(parse(json.loads(line)) if present else None)
             with room:
