@@ -196,8 +196,12 @@ func (t textFlags) choose(file string, r records) (asked, copied []string, err e
 		}
 	}
 	for i, name := range slices.Concat(asked, copied) {
-		if known && !slices.Contains(names, name) {
+		switch {
+		case slices.Contains(names, name):
+		case known:
 			return nil, nil, fmt.Errorf("%s has no column %q: it has %s", file, name, strings.Join(names, ", "))
+		case i >= len(asked) && names != nil:
+			return nil, nil, fmt.Errorf("%s: the first object has no field %q to copy: it has %s", file, name, strings.Join(names, ", "))
 		}
 		node := r.node(name)
 		switch {

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/rlxc/rlxc/internal/files"
 )
@@ -161,8 +162,14 @@ input or the environment is invalid, and 130 or 143 after an interrupt.`,
 		SilenceErrors: true,
 	}
 	root.PersistentFlags().Bool("json", false, "print JSON")
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error {
+	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		var number *strconv.NumError
+		var unknown *pflag.NotExistError
+		if errors.As(err, &unknown) {
+			var names []string
+			c.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
+			return fmt.Errorf("%w%s", err, strings.Replace(didYouMean(unknown.GetSpecifiedName(), names), "mean ", "mean --", 1))
+		}
 		if errors.As(err, &number) { // whose text names Go functions
 			return fmt.Errorf("%sinvalid value %q: want a number", strings.TrimSuffix(err.Error(), number.Error()), number.Num)
 		}

@@ -499,7 +499,7 @@ func TestCopiedJSON(t *testing.T) {
 	rest := `"id":12345678901234567890,"in":{"b":[1,{"a":"<&>"}]},"name":"<é>","none":null`
 	line := `{"text":"x","price":1.50,` + rest + `}`
 	require.NoError(t, os.WriteFile(file, []byte(line+"\n"), 0o600))
-	in, err := openTexts(textFlags{input: file, copied: []string{"price", allFields, "absent"}}, nil)
+	in, err := openTexts(textFlags{input: file, copied: []string{"price", allFields}}, nil)
 	require.NoError(t, err)
 	defer in.close()
 	it, err := in.next()
@@ -508,9 +508,12 @@ func TestCopiedJSON(t *testing.T) {
 	var got bytes.Buffer
 	require.NoError(t, jsonLines{in.copied}.add(&got, it, map[string]int{"result": 1}))
 	require.True(t, json.Valid(got.Bytes()))
-	require.Equal(t, `{"price":1.50,`+rest+`,"absent":null,"result":1}`+"\n", got.String())
+	require.Equal(t, `{"price":1.50,`+rest+`,"result":1}`+"\n", got.String())
 	_, err = in.next()
 	require.Equal(t, io.EOF, err)
+
+	_, err = openTexts(textFlags{input: file, copied: []string{"absent"}}, nil)
+	require.EqualError(t, err, file+`: the first object has no field "absent" to copy: it has text, price, id, in, name, none`)
 }
 
 // TestItemBytes holds that everything of unbounded length counts into what an item takes.

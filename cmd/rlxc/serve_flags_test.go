@@ -111,3 +111,11 @@ func TestServeLimits(t *testing.T) {
 		require.True(t, w.Protocols.HTTP1() && w.Protocols.HTTP2() && w.Protocols.UnencryptedHTTP2())
 	}
 }
+
+// TestServePort holds that an address that is a port alone is one of this machine, over HTTP and gRPC.
+func TestServePort(t *testing.T) {
+	url, log, stop := startServe(t, served+"minilm", "--address", "0", "--grpc-address", "0")
+	require.Regexp(t, `^http://127\.0\.0\.1:[1-9]`, url)
+	log.await(t, `grpc=(127\.0\.0\.1:[1-9]\d*)`)
+	require.Equal(t, exitDone, stop())
+}

@@ -1,0 +1,23 @@
+package main
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestDidYouMean(t *testing.T) {
+	names := []string{"bert-tiny", "bert-base", "threads", "trace"}
+	for written, want := range map[string]string{
+		"bert-tniy": " (did you mean bert-tiny?)", "Bert_Base": " (did you mean bert-base?)", "thread": " (did you mean threads?)",
+		"gpt": "", "": "", "strict": "",
+	} {
+		require.Equal(t, want, didYouMean(written, names), written)
+	}
+	for _, c := range []struct {
+		a, b string
+		want int
+	}{{"", "abc", 3}, {"abc", "", 3}, {"kitten", "sitting", 3}, {"same", "same", 0}, {"ab", "ba", 2}} {
+		require.Equal(t, c.want, edits(c.a, c.b), "%s %s", c.a, c.b)
+	}
+}
