@@ -29,6 +29,8 @@ var steps = []string{
 	"tag ner 'a text'",
 	"tag gliner --labels person 'a text'",
 	"answer qa --question 'a question' 'a text'",
+	"search minilm 'a text' --input vectors.jsonl",
+	"search minilm 'a text' --input vectors.jsonl --json",
 	"tokenize minilm 'a text'",
 	"tokenize minilm --json 'a text'",
 	"tokenize minilm --count --input words.txt",
@@ -60,7 +62,8 @@ var steps = []string{
 
 func stepFolder(t *testing.T) {
 	commandFolder(t)
-	for name, text := range map[string]string{"words.txt": "one\ntwo\n", "lengths.txt": "3\n2\n",
+	for name, text := range map[string]string{"words.txt": "one\ntwo\n",
+		"vectors.jsonl": `{"text": "a", "embedding": [1` + strings.Repeat(",0", 31) + "]}\n", "lengths.txt": "3\n2\n",
 		"vocab.txt":   "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\none\n",
 		"pairs.jsonl": `{"a": "x", "b": "y"}` + "\n", "intervals.csv": "id,lower,upper,size\na,0,2,10\nb,1,3,20\n"} {
 		require.NoError(t, os.WriteFile(name, []byte(text), 0o666))

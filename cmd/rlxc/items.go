@@ -56,7 +56,7 @@ type column struct {
 // A textReader reads texts one after the other.
 type textReader struct {
 	next     func() (item, error) // io.EOF at the end
-	waits    func() bool          // whether next would wait for somebody to write a line; nil if it never does
+	waits    func() bool          // whether next would wait for a line that is not written yet; nil if it never does
 	close    func() error
 	copied   []*column
 	position func() int64

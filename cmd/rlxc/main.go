@@ -180,8 +180,8 @@ input or the environment is invalid, and 130 or 143 after an interrupt.`,
 		complete  cobra.CompletionFunc // of operands, for commands without their own; nil: files
 		commands  []*cobra.Command
 	}{
-		{"texts", "Commands on texts:", nil, []*cobra.Command{embedCommand(), rerankCommand(), classifyCommand(), tagCommand(),
-			answerCommand(), tokenizeCommand()}},
+		{"texts", "Commands on texts:", nil, []*cobra.Command{embedCommand(), searchCommand(), rerankCommand(), classifyCommand(),
+			tagCommand(), answerCommand(), tokenizeCommand()}},
 		{"models", "Commands on models:", completeModel, []*cobra.Command{runCommand(), validateCommand(), benchCommand(), planCommand(),
 			compileCommand(), inspectCommand(), quantizeCommand(), modelsCommand(), pullCommand(), cacheCommand()}},
 		{"server", "Server:", nil, []*cobra.Command{serveCommand()}},

@@ -31,6 +31,7 @@ var compiling = map[string][]string{
 	"classify": {"classify", "a text"},
 	"tag":      {"ner", "a text"},
 	"answer":   {"qa", "a context", "--question", "a"},
+	"search":   {"minilm", "a text", "--input", "-"},
 	"serve":    {"minilm", "--address", "127.0.0.1:0", "--sessions", "1"},
 }
 

@@ -56,7 +56,8 @@ func TestPrinter(t *testing.T) {
 // jsonCommands are the commands that print JSON, by their lines. TEXT stands for any text; MODEL for a model in which all names are that
 // text, FIXED for one without symbols, and OUT for a file to write.
 var jsonCommands = map[string]string{
-	"tokenize": "../../tokenizer/testdata/tokenizer.json TEXT", "embed": served + "minilm TEXT", "classify": served + "classify TEXT",
+	"tokenize": "../../tokenizer/testdata/tokenizer.json TEXT", "embed": served + "minilm TEXT",
+	"search": served + "minilm TEXT --input testdata/vectors.jsonl", "classify": served + "classify TEXT",
 	"tag": served + "ner TEXT", "rerank": served + "rerank --query TEXT TEXT", "answer": served + "qa --question TEXT TEXT",
 	"inspect": "MODEL", "run": "FIXED --zeros", "plan": "FIXED", "compile": "MODEL -o OUT", "quantize": "FIXED -o OUT --dynamic",
 	"validate": "FIXED --against onnxruntime", "cache": "", "pull": "TEXT", "models": "", "devices": "",

@@ -103,7 +103,8 @@ SIGHUP opens the model files again without failing a request.`,
 		},
 	}
 	f := c.Flags()
-	f.StringVar(&s.address, "address", "127.0.0.1:8080", "address to listen on, or a port of this machine alone; 0.0.0.0:8080 listens on all networks")
+	f.StringVar(&s.address, "address", "127.0.0.1:8080",
+		"address to listen on, or a port of this machine alone; 0.0.0.0:8080 listens on all networks")
 	f.StringVar(&s.grpc, "grpc-address", "", "address to listen on for the Open Inference Protocol over gRPC (default none)")
 	f.StringVar(&s.traces, "otlp", "", "URL of a collector of OpenTelemetry traces, such as http://127.0.0.1:4318 (default none)")
 	f.StringArrayVar(&s.keys, "api-key", nil, "key that requests must present (repeatable; separated by commas in the environment)")

@@ -53,7 +53,8 @@ func find(m string) (*source, error) {
 		return nil, err
 	}
 	if _, ok := models.Lookup(m); !ok {
-		return nil, fmt.Errorf("%s: no such file or built-in model%s (rlxc models lists the built-in ones)", m, didYouMean(m, models.Names()))
+		return nil, fmt.Errorf("%s: no such file or built-in model%s (rlxc models lists the built-in ones)", m,
+			didYouMean(m, models.Names()))
 	}
 	folder, err := models.FS(m)
 	if err != nil {

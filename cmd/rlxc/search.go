@@ -1,0 +1,146 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/rlxc/rlxc/pipeline"
+)
+
+// vectorField is the field of an embedding's vector in files of results.
+const vectorField = "embedding"
+
+// A foundText is a text of a file, and how similar its vector is to that of the query.
+type foundText struct {
+	Score float64 `json:"score"`
+	Text  string  `json:"text"`
+
+	item item
+}
+
+func searchCommand() *cobra.Command {
+	t := &textCommand{onError: "stop"}
+	o := pipeline.EmbedOptions{Side: pipeline.Query}
+	top := 10
+	c := &cobra.Command{
+		Use:   "search M QUERY",
+		Short: "find the texts of a file of vectors that are nearest to a query",
+		Long: `search makes the vector of a query, and prints the texts whose vectors have the greatest cosine with it.
+--input is a file of lines that "rlxc embed M -o FILE.jsonl" wrote with the same model, also .gz or .zst.
+It is read once, and is not held in memory.`,
+		Example: `  rlxc embed path/to/folder --input texts.txt -o vectors.jsonl
+  rlxc search path/to/folder "an animal" --input vectors.jsonl --top 3`,
+		Args: cobra.ExactArgs(2),
+		RunE: func(c *cobra.Command, args []string) (err error) {
+			if err := least("top", top, 1); err != nil {
+				return err
+			}
+			if t.input == "" {
+				return usagef("--input is required: a file that rlxc embed -o FILE.jsonl wrote")
+			}
+			asJSON, _ := c.Flags().GetBool("json")
+			if !asJSON && len(t.copied) > 0 {
+				return usagef("--copy-field requires --json")
+			}
+			flags := t.textFlags
+			flags.copied = append(slices.Clone(t.copied), vectorField)
+			if flags.field == "" {
+				flags.field = "text"
+			}
+			in, err := openTexts(flags, c.InOrStdin())
+			if err != nil {
+				return err
+			}
+			defer func() { err = errors.Join(err, in.close()) }()
+			m, err := t.model(c, args[0])
+			if err != nil {
+				return err
+			}
+			defer m.Close()
+			query, err := m.Embed(c.Context(), args[1:], o)
+			if err != nil {
+				return err
+			}
+			found, err := nearest(query[0], in, top)
+			if err != nil {
+				return err
+			}
+			return printFound(c, found, in.copied[:len(in.copied)-1], asJSON)
+		},
+	}
+	t.textFlags.register(c.Flags())
+	f := c.Flags()
+	f.Lookup("input").Usage = "file of lines with texts and vectors, as rlxc embed -o FILE.jsonl writes; - for the standard input"
+	f.StringSliceVar(&t.copied, "copy-field", nil, "with --json, field of the lines to print too, such as an id (repeatable)")
+	f.StringVar(&t.open.Variant, "variant", "", "ONNX file to take, such as quantized for model_quantized.onnx")
+	f.StringVar(&t.open.Revision, "revision", "", "branch, tag or commit of a model of the hub (default main)")
+	f.StringVar(&t.open.Tokenizer, "tokenizer", "", "tokenizer.json, vocab.txt, or a folder with one (default the model's own)")
+	registerCompile(c, &t.open.Compile)
+	f.IntVar(&top, "top", top, "number of texts to print")
+	return c
+}
+
+// nearest reads texts with their vectors, and returns the most similar ones, best first. It holds that many and one.
+func nearest(query []float32, in *textReader, top int) (best []foundText, err error) {
+	err = in.each(func(it item) error {
+		if it.err != nil {
+			return it.failure()
+		}
+		last := len(it.copied) - 1
+		var v []float32
+		raw, _ := it.copied[last].(json.RawMessage)
+		if err := json.Unmarshal(raw, &v); err != nil || len(v) != len(query) {
+			return fmt.Errorf("%s: field %q has no vector of %d numbers, as the model makes: make the file with the same model",
+				it.where, vectorField, len(query))
+		}
+		it.copied = it.copied[:last]
+		n := foundText{Score: pipeline.Cosine.Of(query, v), Text: it.text, item: it}
+		at, _ := slices.BinarySearchFunc(best, n.Score, func(b foundText, score float64) int {
+			if b.Score >= score { // of equal ones, the first stays first
+				return -1
+			}
+			return 1
+		})
+		if at < top {
+			best = slices.Insert(best, at, n)
+			best = best[:min(len(best), top)]
+		}
+		return nil
+	})
+	return best, err
+}
+
+func printFound(c *cobra.Command, found []foundText, copied []*column, asJSON bool) error {
+	if asJSON {
+		out := machine(c)
+		for _, n := range found {
+			if err := writeFound(out, n, copied); err != nil {
+				return err
+			}
+		}
+		return out.err
+	}
+	out := &printer{to: c.OutOrStdout()}
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "SCORE\tTEXT")
+	for _, n := range found {
+		fmt.Fprintf(w, "%.4f\t%s\n", n.Score, shorten(n.Text))
+	}
+	return errors.Join(w.Flush(), out.err)
+}
+
+func writeFound(out io.Writer, n foundText, copied []*column) error {
+	var line bytes.Buffer
+	if err := (jsonLines{copied}).add(&line, n.item, n); err != nil {
+		return err
+	}
+	_, err := out.Write(line.Bytes())
+	return err
+}
