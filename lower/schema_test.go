@@ -104,8 +104,8 @@ func TestSchemaResult(t *testing.T) {
 	}
 }
 
-// TestNewerContrib: what an operator of com.microsoft has beyond its schema may be newer, and is not supported; what it lacks is an error of
-// the model.
+// TestNewerContrib: what a node of com.microsoft has beyond its operator's schema may be newer, and is not supported. A missing operand is
+// an error of the model.
 func TestNewerContrib(t *testing.T) {
 	f32 := &ir.Value{Type: ir.TensorOf(tensor.F32, ir.N(2))}
 	for _, c := range []struct {

@@ -60,7 +60,7 @@ func decodeQ2(b []byte, y []float32) {
 	}
 }
 
-// decodeQ4 has a scale and 16 bytes with two numbers each, of which the second is 16 places after the first.
+// decodeQ4 has a scale and 16 bytes with two numbers each, of which the second is 16 positions after the first.
 func decodeQ4(b []byte, y []float32) {
 	d := halfAt(b, 0)
 	for i, q := range b[2:18] {
