@@ -184,7 +184,7 @@ func coarse(t *testing.T, p *onnxpb.ModelProto) {
 	require.Greater(t, count, 10)
 }
 
-// TestQDQLevelsAreAsNearToFloat: over many texts the logit of a cross-encoder with QDQ pairs and weights of 8 or of 4 bits is at -O 2, which
+// TestQDQLevelsAreAsNearToFloat: over many texts the logit of a cross-encoder with QDQ pairs and weights of 8 or 4 bits is at -O 2, which
 // omits roundings between products, as near to float32 as at -O 0. The logit of one text is nearer at one level by chance alone.
 func TestQDQLevelsAreAsNearToFloat(t *testing.T) {
 	const batch, seq = 256, 6
