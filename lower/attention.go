@@ -254,17 +254,11 @@ func (a *attention) scores(mode int) *ir.Value {
 	if mode < 0 || mode > 3 {
 		a.Failf("qk_matmul_output_mode %d: want 0 to 3", mode)
 	}
-	groups := a.k.Type.Shape[2]
-	split := func(x *ir.Value, g, r ir.Dim) *ir.Value { // [B,G,H/G or 1,L,D]
-		s := x.Type.Shape
-		return a.reshape(a.swapHeads(x), ir.Shape{s[0], g, r, s[1], s[3]})
+	op := a.op
+	if mode == 0 {
+		op.Softcap = 0
 	}
-	q, k := split(a.q, groups, a.H.Div(groups)), split(a.k, groups, ir.N(1))
-	y := a.reshape(a.Emit(ir.MatMul{TransB: true, Alpha: a.op.Scale}, q, k), ir.Shape{a.B, a.H, a.S, a.T})
-	if mode >= 1 && a.op.Softcap != 0 {
-		c := a.like(y, float64(a.op.Softcap))
-		y = a.binary(ir.Mul, a.unary(ir.Tanh, a.binary(ir.Div, y, c)), c)
-	}
+	y := a.products(a.q, a.k, op)
 	bias := a.bias(true)
 	if mode >= 2 && bias != nil {
 		none := a.excluded(y.Type.DType)
@@ -280,6 +274,22 @@ func (a *attention) scores(mode int) *ir.Value {
 	p := a.softmax(y, 3)
 	top := a.Emit(ir.Reduce{Fn: ir.MaxOf, Axes: []int{3}, KeepDims: true}, y)
 	return a.Emit(ir.Where{}, a.binary(ir.Equal, top, a.excluded(y.Type.DType)), a.like(y, 0), p)
+}
+
+// products returns the scaled and capped products [B,H,S,T] of queries [B,S,H,D] and keys [B,T,G,D], where H is a multiple of G.
+func (c *context) products(q, k *ir.Value, op ir.Attention) *ir.Value {
+	heads, groups := q.Type.Shape[2], k.Type.Shape[2]
+	split := func(x *ir.Value, g, r ir.Dim) *ir.Value { // [B,G,H/G or 1,L,D]
+		s := x.Type.Shape
+		return c.reshape(c.swapHeads(x), ir.Shape{s[0], g, r, s[1], s[3]})
+	}
+	y := c.Emit(ir.MatMul{TransB: true, Alpha: op.Scale}, split(q, groups, heads.Div(groups)), split(k, groups, ir.N(1)))
+	y = c.reshape(y, ir.Shape{q.Type.Shape[0], heads, q.Type.Shape[1], k.Type.Shape[1]})
+	if op.Softcap != 0 {
+		most := c.like(y, float64(op.Softcap))
+		y = c.binary(ir.Mul, c.unary(ir.Tanh, c.binary(ir.Div, y, most)), most)
+	}
+	return y
 }
 
 // lowerRotary rotates the first rotary_embedding_dim elements of each head, or all of them.

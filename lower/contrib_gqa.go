@@ -33,12 +33,18 @@ type groupQuery struct {
 	start  *ir.Value // i64 [B,1], the position of this call's first token
 	window int       // the keys that a query sees, none of a decoder that sees all
 	at     *ir.Value // i64, the positions of the keys, to be broadcast with [B,1,1,T]
+	total  ir.Dim    // keys of the longest sequence, without the rest of the cache's room
+	// visible is bool [B,1,S or 1,T]: whether the query sees the key.
+	visible *ir.Value
 }
 
 // lowerGroupQueryAttention is a decoder's attention: the caches of sequences differ in length, and this call's keys and
 // values go after it.
 func lowerGroupQueryAttention(c *context) []*ir.Value {
-	c.refuse("qk_output")
+	shown := c.choice("qk_output", 3)
+	if c.Wants(3) != (shown > 0) {
+		c.Failf("qk_output = %d with output_qk: %v", shown, c.Wants(3))
+	}
 	c.IgnoreAttr("kv_cache_bit_width", "qk_norm_epsilon")
 	for _, name := range []string{"k_quant_type", "v_quant_type"} {
 		if q := c.AttrString(name, "NONE"); q != "NONE" && q != "" {
@@ -48,8 +54,11 @@ func lowerGroupQueryAttention(c *context) []*ir.Value {
 	g := &groupQuery{heads: &heads{context: c}, window: c.AttrInt("local_window_size", -1)}
 	g.read()
 	g.rotate()
-	out := make([]*ir.Value, 3)
+	out := make([]*ir.Value, 4)
 	if c.AttrBool("sliding_window_cache", false) {
+		if shown > 0 {
+			c.Unsupportedf("qk_output with sliding_window_cache, which onnxruntime refuses")
+		}
 		out[1], out[2] = g.slideCaches()
 	} else {
 		out[1], out[2] = g.extendCaches()
@@ -59,7 +68,27 @@ func lowerGroupQueryAttention(c *context) []*ir.Value {
 	g.see()
 	g.sink()
 	out[0] = g.attend(op)
-	return out[:min(c.NumOutputs(), 3)]
+	if shown > 0 {
+		out[3] = g.scores(op, shown == 2)
+	}
+	return out[:min(c.NumOutputs(), 4)]
+}
+
+// scores returns the products of queries and keys [B,H,S,total] with caps and biases, before or after the softmax. It is 0 for keys that a
+// query does not see.
+func (g *groupQuery) scores(op ir.Attention, normalised bool) *ir.Value {
+	y := g.products(g.q, g.k, op)
+	if g.bias.Type.DType == tensor.Bool {
+		y = g.Emit(ir.Where{}, g.bias, y, g.like(y, g.filter))
+	} else {
+		y = g.binary(ir.Add, y, g.bias)
+	}
+	if normalised {
+		y = g.softmax(y, 3)
+	}
+	seen := func(v *ir.Value) *ir.Value { return g.slice(v, 3, ir.N(0), g.total) }
+	y = seen(y)
+	return g.Emit(ir.Where{}, seen(g.visible), y, g.like(y, 0))
 }
 
 // read takes queries, keys and values, separate or adjacent in one tensor, and the positions of each sequence.
@@ -124,6 +153,7 @@ func (g *groupQuery) extendCaches() (presentKey, presentValue *ir.Value) {
 	if len(total) != 1 || ir.LessEqual(ir.N(1), total[0]) == ir.No || ir.LessEqual(total[0], size.Add(g.S())) == ir.No {
 		g.Failf("total_sequence_length %v for a cache of %v and %v more", ir.Shape(total), size, g.S())
 	}
+	g.total = total[0]
 	op := ir.Append{Axis: 2, Size: ir.Max(total[0], size)}
 	merge := func(x, old *ir.Value) (all, present *ir.Value) {
 		present = g.Emit(op, g.swapHeads(x), g.length, old)
@@ -208,7 +238,7 @@ func (g *groupQuery) see() {
 		near := g.binary(ir.Greater, g.at, g.binary(ir.Sub, at, g.number64(g.window)))
 		visible = g.binary(ir.And, visible, near)
 	}
-	g.filter = math.Inf(-1)
+	g.filter, g.visible = math.Inf(-1), visible
 	if bias := g.Opt(gqaBias); bias != nil {
 		if g.AttrBool("sliding_window_cache", false) {
 			bias = g.biasOf(bias)

@@ -183,6 +183,8 @@ var refusals = []struct{ node, why string }{
 	{`ms.QAttention u8[1,2,4] u8[12] f32[12] f32[] f32[] _ u8[] u8[] num_heads=2`, "and weights u8[12]"},
 	{`ms.MultiHeadAttention f32[1,2,4] num_heads=2`, "query f32[1,2,4]"},
 	{`ms.MultiHeadAttention f32[1,2,4] f32[1,2,4] f32[1,2,4] f32[] num_heads=2`, "bias f32[] is not a vector"},
+	{`ms.GroupQueryAttention f32[1,2,4] _ _ _ _ i32[1] i32[]=2 num_heads=2 kv_num_heads=2 qk_output=1`, "qk_output = 1 with output_qk: false"},
+	{sliding + ` qk_output=2`, "qk_output = 2 with output_qk: false"},
 	{`ms.GroupQueryAttention f32[2,4] _ _ _ _ i32[1] i32[]=2 num_heads=2 kv_num_heads=2`, "query f32[2,4] has not three axes"},
 	{`ms.GroupQueryAttention f32[1,2,4] f32[1,2,4] _ _ _ i32[1] i32[]=2 num_heads=2 kv_num_heads=2`, "key and value must be given"},
 	{`ms.MultiHeadAttention f32[2,4] f32[1,2,4] f32[1,2,4] num_heads=2`, "query f32[2,4]"},

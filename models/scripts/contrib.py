@@ -781,8 +781,25 @@ def group_routers():
     case("group_router_projection", "MoEGroupRouter", [f32(3, 256), bias, f32(12, 256, scale=0.1)], ["", "scores", "weights"], weights=(1, 2), top_k=2)
 
 
+def shown_scores():
+    """GroupQueryAttention with output_qk, before (1) and after (2) the softmax."""
+    H, G, D = 4, 2, 8
+    for name, S, P, lengths, total, more, attributes in (
+            ("plain", 3, 2, [4], 5, {}, {}), ("uneven", 1, 4, [2, 4], 5, {}, {}), ("padded", 3, 0, [1, 2], 3, {}, {}), ("buffer", 2, 8, [4], 5, {}, {}),
+            ("capped", 3, 2, [4], 5, {}, dict(softcap=2.0)), ("bias", 3, 2, [4], 5, {10: f32(1, H, 3, 5)}, {}), ("window", 3, 2, [4], 5, {}, dict(local_window_size=2)),
+            ("sink", 3, 2, [4], 5, {11: f32(H)}, {}), ("smooth", 3, 2, [4], 5, {}, dict(smooth_softmax=1)), ("both_ways", 3, 2, [4], 5, {}, dict(causal=0))):
+        B = len(lengths)
+        inputs = [f32(B, S, H * D), f32(B, S, G * D), f32(B, S, G * D), f32(B, G, P, D), f32(B, G, P, D), np.array(lengths, np.int32), np.array(total, np.int32)] + [None] * 5
+        for i, x in more.items():
+            inputs[i] = x
+        while inputs[-1] is None:
+            inputs.pop()
+        for mode in (1, 2):
+            case(f"gqa_scores_{name}_{mode}", "GroupQueryAttention", inputs, 4, num_heads=H, kv_num_heads=G, qk_output=mode, **attributes)
+
+
 def main():
-    for group in (norms, activations, products, quantised_products, codes, attention, packed, positions, pools, distances, rounded_products, more_norms, windows, recurrences, sinks, between, gates, regions, experts, uneven, sliding, tokens, tied, blocked, padded, others, standard, slid, limits, packed_rows, group_routers):
+    for group in (norms, activations, products, quantised_products, codes, attention, packed, positions, pools, distances, rounded_products, more_norms, windows, recurrences, sinks, between, gates, regions, experts, uneven, sliding, tokens, tied, blocked, padded, others, standard, slid, limits, packed_rows, group_routers, shown_scores):
         group()
     with zipfile.ZipFile(sys.argv[1], "w", zipfile.ZIP_DEFLATED) as z:
         def write(name, data):
