@@ -213,6 +213,9 @@ func constDims(t *tensor.Tensor) []Dim {
 // carriesDims: bool is among them for the comparisons of sizes that exporters write.
 func carriesDims(d tensor.DType) bool { return d == tensor.I64 || d == tensor.I32 || d == tensor.Bool }
 
+// ErrComplexSizes: the sizes of a result grew beyond what is computed with symbols. With numbers there is no such limit.
+var ErrComplexSizes = errors.New("the sizes of its result are too complex to compute with symbols: give the model's inputs fixed sizes")
+
 // NewNode makes a node, infers its outputs and registers its uses. Append or Emit adds it to the graph.
 func (g *Graph) NewNode(op Op, inputs []*Value, origins ...string) (*Node, error) {
 	if p, ok := op.(Preparer); ok {
@@ -228,8 +231,7 @@ func (g *Graph) NewNode(op Op, inputs []*Value, origins ...string) (*Node, error
 	}
 	for _, t := range types {
 		if slices.ContainsFunc(t.Shape, Dim.lost) {
-			return nil, errors.New("the sizes of its result are too complex to compute with symbols: give the model's inputs fixed " +
-				"sizes")
+			return nil, ErrComplexSizes
 		}
 		v := g.NewValue("", t)
 		v.Def = n

@@ -1,6 +1,7 @@
 package lower
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 
@@ -137,7 +138,10 @@ func (b *builder) lowerNode(op operator, in []*ir.Value) (out []*ir.Value, err e
 		switch r := recover().(type) {
 		case nil:
 		case failure:
-			out, err = nil, r.err
+			if out, err = nil, r.err; errors.Is(err, ir.ErrComplexSizes) {
+				c.undo(before)
+				out, err = c.deferNode()
+			}
 		case needsRun:
 			c.undo(before)
 			out, err = c.deferNode()

@@ -1,12 +1,15 @@
 package lower
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/rlxc/rlxc/internal/ops"
 	"github.com/rlxc/rlxc/ir"
+	"github.com/rlxc/rlxc/onnx"
+	"github.com/rlxc/rlxc/onnx/onnxpb"
 	"github.com/rlxc/rlxc/tensor"
 )
 
@@ -82,4 +85,46 @@ func TestDeferredForms(t *testing.T) {
 		}
 		require.Len(t, *f.made.Load(), kept)
 	}
+}
+
+// TestComplexSizesAreLeftToTheRun: a size that is more than symbols hold makes the node a Deferred, and the model runs. Each step of the
+// model makes d + d² numbers of d, which has 2¹⁰ factors after ten steps, and is 0 for no numbers.
+func TestComplexSizesAreLeftToTheRun(t *testing.T) {
+	dim := &onnxpb.TensorShapeProto_Dimension{Value: &onnxpb.TensorShapeProto_Dimension_DimParam{DimParam: "n"}}
+	numbers := &onnxpb.TypeProto_Tensor{ElemType: int32(tensor.F32), Shape: &onnxpb.TensorShapeProto{
+		Dim: []*onnxpb.TensorShapeProto_Dimension{dim}}}
+	g := &onnxpb.GraphProto{Name: "g", Input: []*onnxpb.ValueInfoProto{{Name: "y0", Type: &onnxpb.TypeProto{
+		Value: &onnxpb.TypeProto_TensorType{TensorType: numbers}}}}}
+	whole := func(name string, x int64) *onnxpb.TensorProto { return onnx.FromTensor(name, tensor.FromSlice([]int64{x})) }
+	g.Initializer = []*onnxpb.TensorProto{whole("zero", 0), whole("one", 1), whole("rest", -1)}
+	node := func(op, out string, in ...string) {
+		g.Node = append(g.Node, &onnxpb.NodeProto{OpType: op, Name: out, Input: in, Output: []string{out}})
+	}
+	const steps = 10
+	for i := range steps {
+		name := func(s string, k int) string { return fmt.Sprint(s, k) }
+		y := name("y", i)
+		node("Unsqueeze", name("column", i), y, "one")
+		node("Unsqueeze", name("row", i), y, "zero")
+		node("Mul", name("square", i), name("column", i), name("row", i))
+		node("Reshape", name("flat", i), name("square", i), "rest")
+		node("Concat", name("y", i+1), y, name("flat", i))
+		g.Node[len(g.Node)-1].Attribute = []*onnxpb.AttributeProto{{Name: "axis", Type: onnxpb.AttributeProto_INT}}
+	}
+	g.Output = []*onnxpb.ValueInfoProto{{Name: fmt.Sprint("y", steps)}}
+	m := &onnxpb.ModelProto{IrVersion: 8, OpsetImport: []*onnxpb.OperatorSetIdProto{{Version: 17}}, Graph: g}
+	lowered, err := Model(m)
+	require.NoError(t, err)
+	deferred := 0
+	for _, n := range lowered.Nodes {
+		if _, ok := n.Op.(ops.Deferred); ok {
+			deferred++
+		}
+	}
+	require.Positive(t, deferred)
+	require.Less(t, deferred, 10)
+	require.Len(t, lowered.Outputs[0].Type.Shape, 1)
+	out, err := ir.Interpret(lowered, []*tensor.Tensor{tensor.New(tensor.F32, 0)})
+	require.NoError(t, err)
+	require.Equal(t, "f32[0]", out[0].String())
 }

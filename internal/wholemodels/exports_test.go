@@ -87,8 +87,24 @@ var exports = map[string]string{
 		"range, 1 reduce_sum, 1 sigmoid, 1 softmax, 1 sub",
 	"yolo-legacy-17": "1 add, 12 concat, 14 conv, 1 dims, 2 gather, 7 map, 12 matmul, 3 mul, 3 onnx.MaxPool, 1 " +
 		"onnx.NonMaxSuppression, 4 range, 1 reduce_sum, 1 sigmoid, 1 softmax, 1 sub",
-	"bge-m3-dynamo-20":   "2 attention, 1 cumsum, 1 embedding, 4 layernorm, 3 map, 8 matmul",
-	"bge-m3-legacy-17":   "2 attention, 1 cumsum, 1 embedding, 4 layernorm, 3 map, 8 matmul",
+	"bge-m3-dynamo-20": "2 attention, 1 cumsum, 1 embedding, 4 layernorm, 3 map, 8 matmul",
+	"bge-m3-legacy-17": "2 attention, 1 cumsum, 1 embedding, 4 layernorm, 3 map, 8 matmul",
+	"bigbird-sparse-legacy-17": "19 add, 1 cast, 28 concat, 4 dims, 1 embedding, 6 gather_elements, 4 layernorm, 14 map, 47 matmul, 8 " +
+		"mul, 6 rlxc.Deferred, 10 softmax",
+	"char-ngrams-skl2onnx-15": "1 ai.onnx.ml.LinearClassifier, 1 ai.onnx.ml.Normalizer, 1 onnx.StringNormalizer, 1 " +
+		"onnx.TfIdfVectorizer, 1 onnx.Tokenizer",
+	"convbert-dynamo-20": "1 add, 2 concat, 2 conv, 1 embedding, 2 gather, 4 layernorm, 3 map, 24 matmul, 2 mul, 2 pad, 1 " +
+		"range, 4 softmax",
+	"convbert-legacy-17": "1 add, 2 concat, 2 conv, 1 embedding, 2 gather, 4 layernorm, 3 map, 24 matmul, 2 mul, 2 pad, 1 " +
+		"range, 4 softmax",
+	"diffllama-dynamo-20": "3 add, 2 cast, 6 concat, 1 cos, 1 dims, 1 gather, 7 layernorm, 1 less_or_equal, 5 map, 21 matmul, 3 " +
+		"mul, 2 range, 4 rotary, 1 sin, 2 softmax, 4 tile",
+	"qwen3-reranker-dynamo-20": "1 argmax, 2 attention, 2 cast, 1 concat, 1 cos, 1 gather, 1 gather_nd, 9 layernorm, 1 less_or_equal, " +
+		"2 map, 11 matmul, 3 mul, 3 range, 4 rotary, 1 sin",
+	"qwen3-reranker-legacy-17": "1 argmax, 2 attention, 2 cast, 1 cos, 1 dims, 2 gather, 9 layernorm, 2 map, 11 matmul, 3 mul, 3 " +
+		"range, 4 rotary, 1 sin",
+	"tfidf-skl2onnx-15": "1 ai.onnx.ml.LinearClassifier, 2 ai.onnx.ml.Normalizer, 1 mul, 1 onnx.StringNormalizer, 1 " +
+		"onnx.TfIdfVectorizer, 1 onnx.Tokenizer",
 	"bigbird-dynamo-20":  "2 attention, 1 embedding, 4 layernorm, 1 map, 8 matmul",
 	"bigbird-legacy-17":  "2 attention, 1 embedding, 4 layernorm, 1 map, 8 matmul",
 	"colbert-dynamo-20":  "2 attention, 1 cast, 1 clamp, 1 div, 1 embedding, 4 layernorm, 1 map, 9 matmul, 1 mul, 1 reduce_l2",

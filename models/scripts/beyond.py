@@ -356,6 +356,22 @@ SHARED = dict(SMALL, num_attention_heads=4, num_key_value_heads=2, head_dim=8, v
               bos_token_id=1, eos_token_id=2, pad_token_id=0)
 
 
+def diffllama():
+    """The legacy exporter knows no rms_norm."""
+    config = transformers.DiffLlamaConfig(**GROUPED | dict(hidden_size=32, intermediate_size=48, head_dim=16, num_attention_heads=2, num_key_value_heads=2))
+    return decoder(transformers.DiffLlamaForCausalLM, config, 2)
+
+
+def qwen3_reranker():
+    """A logit for each text, from the vector of the last token that is no padding."""
+    config = transformers.Qwen3Config(**SHARED, num_labels=1)
+    case = hugging_encoder(transformers.Qwen3ForSequenceClassification, config)
+    case.module.outputs, case.outputs, case.output_axes = ["logits"], ["logits"], {"logits": {0: "batch"}}
+    for run in case.runs:
+        run["input_ids"] = run["input_ids"] * run["attention_mask"]
+    return case
+
+
 def qwen3_embedding():
     config = transformers.Qwen3Config(**SHARED)
     return hugging_encoder(transformers.Qwen3Model, config)
@@ -437,6 +453,19 @@ TEXT = dict(**SMALL, vocab_size=100, max_position_embeddings=160, pad_token_id=0
 
 def bigbird():
     return hugging_encoder(transformers.BigBirdModel, transformers.BigBirdConfig(**TEXT, attention_type="original_full"), attention="eager")
+
+
+def bigbird_sparse():
+    """Blocks of 4 tokens see some others, in texts of more than 28 tokens."""
+    config = transformers.BigBirdConfig(**TEXT, attention_type="block_sparse", block_size=4, num_random_blocks=1)
+    case = hugging_encoder(transformers.BigBirdModel, config, attention="eager")
+    case.runs = [{"input_ids": ids(100, b, s), "attention_mask": padding(b, s)} for b, s in ((2, 40), (1, 40), (3, 40))]
+    return case
+
+
+def convbert():
+    return hugging_encoder(transformers.ConvBertModel, transformers.ConvBertConfig(**SMALL, vocab_size=100, embedding_size=32, max_position_embeddings=160, head_ratio=2,
+                                                                                   conv_kernel_size=5), attention="eager")
 
 
 def xlnet():
@@ -593,6 +622,8 @@ MODELS = {
     "gpt2": (gpt2, [20, 23]),
     "llama": (llama, [20, 23]),
     "qwen2": (qwen2, [20]),
+    "diffllama": (diffllama, [20]),
+    "qwen3-reranker": (qwen3_reranker, [20]),
     "qwen3-embedding": (qwen3_embedding, [20]),
     "embedding-gemma": (embedding_gemma, [20]),
     "nomic": (nomic, [20]),
@@ -602,6 +633,8 @@ MODELS = {
     "yolo": (yolo, [20]),
     "lstm": (lstm, [18]),
     "bigbird": (bigbird, [20]),
+    "bigbird-sparse": (bigbird_sparse, [20]),
+    "convbert": (convbert, [20]),
     "xlnet": (xlnet, []),  # torch.export's decomposition fails
     "bge-m3": (bge_m3, [20]),
     "ibert": (ibert, [20]),
