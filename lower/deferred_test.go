@@ -95,7 +95,9 @@ func TestComplexSizesAreLeftToTheRun(t *testing.T) {
 		Dim: []*onnxpb.TensorShapeProto_Dimension{dim}}}
 	g := &onnxpb.GraphProto{Name: "g", Input: []*onnxpb.ValueInfoProto{{Name: "y0", Type: &onnxpb.TypeProto{
 		Value: &onnxpb.TypeProto_TensorType{TensorType: numbers}}}}}
-	whole := func(name string, x int64) *onnxpb.TensorProto { return onnx.FromTensor(name, tensor.FromSlice([]int64{x})) }
+	whole := func(name string, x int64) *onnxpb.TensorProto {
+		return onnx.FromTensor(name, tensor.FromSlice([]int64{x}))
+	}
 	g.Initializer = []*onnxpb.TensorProto{whole("zero", 0), whole("one", 1), whole("rest", -1)}
 	node := func(op, out string, in ...string) {
 		g.Node = append(g.Node, &onnxpb.NodeProto{OpType: op, Name: out, Input: in, Output: []string{out}})

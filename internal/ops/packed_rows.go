@@ -140,7 +140,8 @@ func (o GatherPacked) Infer(in []*ir.Value) ([]ir.Type, error) {
 	case !ok || o.K < 1 || o.K > MaxSize || o.K%f.Numbers != 0:
 		return nil, fmt.Errorf("rows of %d numbers in format %d", o.K, o.Format)
 	case data.DType != tensor.U8 || len(data.Shape) != 2 || ir.Same(data.Shape[1], ir.N(o.rowBytes())) == ir.No:
-		return nil, fmt.Errorf("table %v: want u8 with rows of %d bytes, which %d numbers in format %s have", data, o.rowBytes(), o.K, f.Name)
+		return nil, fmt.Errorf("table %v: want u8 with rows of %d bytes, which %d numbers in format %s have", data, o.rowBytes(), o.K,
+			f.Name)
 	}
 	return []ir.Type{ir.TensorOf(o.To, append(slices.Clone(in[1].Type.Shape), ir.N(o.K))...)}, nil
 }
