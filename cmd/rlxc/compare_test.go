@@ -6,7 +6,9 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"google.golang.org/protobuf/proto"
 
+	"github.com/rlxc/rlxc/onnx/onnxpb"
 	"github.com/rlxc/rlxc/tensor"
 )
 
@@ -98,4 +100,50 @@ func TestAcceptedByWorth(t *testing.T) {
 			require.Equal(t, c.ok, d.Worth != "")
 		})
 	}
+}
+
+// TestAcceptNearer: an output outside the cosine passes if it is no farther than the reference from an exact one.
+func TestAcceptNearer(t *testing.T) {
+	exact := tensor.FromSlice([]float32{1, 0})
+	at := func(x, y float32) *tensor.Tensor { return tensor.FromSlice([]float32{x, y}) }
+	for _, c := range []struct {
+		name            string
+		got, want       *tensor.Tensor
+		passes, outside bool
+	}{
+		{"nearer", at(1, 0.2), at(1, -0.5), true, true},
+		{"as near on the other side", at(1, 0.5), at(1, -0.5), true, true},
+		{"farther", at(1, 0.6), at(1, -0.5), false, true},
+		{"NaN", at(float32(math.NaN()), 0), at(1, -0.5), false, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			tol := tolerance{bits: 8, cosine: 0.98, why: "int8 activations"}
+			d := compare("y", c.got, c.want, tol)
+			require.False(t, d.OK)
+			require.Equal(t, c.outside, d.angle)
+			d.acceptNearer(compare("y", c.got, exact, tol), compare("y", c.want, exact, tol))
+			require.Equal(t, c.passes, d.OK)
+			require.Equal(t, c.passes, d.Worth != "")
+		})
+	}
+}
+
+// TestUnrounded: the pairs between nodes go, weights keep their DequantizeLinear, and a model without pairs is none.
+func TestUnrounded(t *testing.T) {
+	node := func(op, out string, in ...string) *onnxpb.NodeProto {
+		return &onnxpb.NodeProto{OpType: op, Input: in, Output: []string{out}}
+	}
+	p := &onnxpb.ModelProto{Graph: &onnxpb.GraphProto{Node: []*onnxpb.NodeProto{
+		node("Constant", "c"),
+		node("QuantizeLinear", "q", "x", "s", "z"), node("DequantizeLinear", "d", "q", "s", "z"),
+		node("DequantizeLinear", "w", "w8", "sw"), node("MatMul", "y", "d", "w"),
+	}}}
+	before := proto.Clone(p)
+	u := unrounded(p)
+	require.True(t, proto.Equal(before, p))
+	require.True(t, proto.Equal(node("Identity", "d", "x"), u.Graph.Node[2]))
+	require.True(t, proto.Equal(p.Graph.Node[3], u.Graph.Node[3]))
+	p.Graph.Node = p.Graph.Node[3:]
+	require.Nil(t, unrounded(p))
+	require.Nil(t, unrounded(nil))
 }
