@@ -215,6 +215,8 @@ func quantized(n *generator) {
 	if n.opset >= 13 && n.IntN(3) == 0 {
 		axis := n.IntN(x.rank())
 		shape, attrs = []int{x.shape()[axis]}, []attr{{"axis", axis}}
+	} else if n.IntN(4) == 0 { // one scale for all, in a vector
+		shape = []int{1}
 	}
 	in := []*value{x, n.codesScale(shape)}
 	if n.IntN(4) > 0 {

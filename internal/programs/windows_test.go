@@ -192,7 +192,7 @@ func resize(n *generator) {
 		}
 		roi, attrs = n.constant(t), append(attrs, attr{"extrapolation_value", 7.0})
 	}
-	if how != "align_corners" && how != "tf_crop_and_resize" && n.IntN(2) == 0 { // of which onnxruntime's sizes are others than ONNX's
+	if n.IntN(2) == 0 {
 		n.node("Resize", []*value{x, roi, n.constant(scales)}, attrs...)
 		return
 	}
