@@ -3,6 +3,8 @@ package server
 import (
 	"cmp"
 	"fmt"
+	"maps"
+	"math"
 	"net/http"
 	"reflect"
 	"slices"
@@ -162,7 +164,8 @@ type tagged struct {
 	embedded bool
 	exported bool
 	required bool
-	positive bool
+	least    *int // of a pointer to a whole number; nil for no minimum
+	only     bool // its values are those in foreign
 	enum     []string
 }
 
@@ -178,7 +181,10 @@ func tagsOf(t reflect.Type) []tagged {
 		f := t.Field(i)
 		name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
 		x := tagged{at: i, kind: f.Type, name: name, omit: options == "omitempty", embedded: f.Anonymous, exported: f.IsExported(),
-			required: f.Tag.Get("required") != "", positive: f.Tag.Get("least") != ""}
+			required: f.Tag.Get("required") != "", only: accessOf(f.Type) == bound}
+		if n, err := strconv.Atoi(f.Tag.Get("least")); err == nil {
+			x.least = &n
+		}
 		if enum := f.Tag.Get("enum"); enum != "" {
 			x.enum = strings.Split(enum, ",")
 		}
@@ -229,8 +235,12 @@ func wrong(v reflect.Value, path string) error {
 			}
 		case f.enum != nil && !slices.Contains(f.enum, value.String()):
 			return invalid(path+f.name, "want %s, not %q", ours(strings.Join(f.enum, " or ")), value.String())
-		case f.positive && value.Elem().Int() < 1:
-			return invalid(path+f.name, "want a number of at least 1, not %d", value.Elem().Int())
+		case f.only:
+			if err := value.Interface().(only).refused(path, f.name); err != nil {
+				return err
+			}
+		case f.least != nil && value.Elem().Int() < int64(*f.least):
+			return invalid(path+f.name, "want a number of at least %d, not %d", *f.least, value.Elem().Int())
 		case f.name != "" && plainStruct(value):
 			if err := wrong(value, path+f.name+"."); err != nil {
 				return err
@@ -401,8 +411,11 @@ func (inputs) wanted() string { return "a string, a list of token ids, or a list
 func (inputs) begins() string { return `"[n` }
 
 func (inputs) schema() schema {
-	one := []schema{{"type": "string"}, {"type": "array", "items": schema{"type": "integer"}}}
-	return schema{"oneOf": append(one, schema{"type": "array", "items": schema{"oneOf": one}})}
+	ids := schema{"type": "array", "items": schema{"type": "integer", "minimum": 0, "maximum": math.MaxInt64}}
+	list := maps.Clone(ids)
+	list["minItems"] = 1
+	return schema{"anyOf": []schema{{"type": "string"}, list, {"type": "array", "minItems": 1,
+		"items": schema{"anyOf": []schema{{"type": "string"}, ids}}}}}
 }
 
 func (in *inputs) decode(s *scanner, field string) error {
@@ -474,6 +487,45 @@ func (in *inputs) add(s *scanner, field string) (err error) {
 		in.ids, err = extend(s.share, in.ids, ids)
 	}
 	return err
+}
+
+// idLists are the token ids of one text or of several.
+type idLists struct{ inputs }
+
+func (idLists) wanted() string { return "a list of token ids, or a list of such lists" }
+
+func (idLists) schema() schema {
+	ids := schema{"type": "array", "minItems": 1, "items": schema{"type": "integer", "minimum": 0, "maximum": math.MaxInt64}}
+	list := maps.Clone(ids)
+	delete(list, "minItems")
+	return schema{"anyOf": []schema{ids, {"type": "array", "minItems": 1, "items": list}}}
+}
+
+// someTexts are a text or several; nil if the request has none.
+type someTexts []string
+
+func (someTexts) wanted() string { return "a string or a list of strings" }
+func (someTexts) begins() string { return `"[n` }
+
+func (someTexts) schema() schema {
+	text := schema{"type": "string"}
+	return schema{"anyOf": []schema{text, {"type": "array", "minItems": 1, "items": text}}}
+}
+
+func (t *someTexts) decode(s *scanner, field string) error {
+	*t = nil
+	c, err := s.peek()
+	switch {
+	case err != nil:
+		return err
+	case c == '"':
+		text, err := s.string()
+		*t = someTexts{text}
+		return err
+	case c != '[' && c != 'n':
+		return s.other(t, field)
+	}
+	return s.value(reflect.ValueOf((*[]string)(t)).Elem(), field)
 }
 
 // pairs are texts, or two texts together: "text", ["first", "second"], or a list of lists of one or two.

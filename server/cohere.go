@@ -2,11 +2,14 @@ package server
 
 import (
 	"fmt"
+	"math"
 	"net/http"
 	"strings"
+	"time"
 
 	"github.com/rlxc/rlxc/pipeline"
 	"github.com/rlxc/rlxc/tensor"
+	"github.com/rlxc/rlxc/tokenizer"
 )
 
 type cohereEmbedRequest struct {
@@ -17,6 +20,9 @@ type cohereEmbedRequest struct {
 	Types      []string      `json:"embedding_types"`
 	Truncate   string        `json:"truncate" enum:"NONE,START,END"`
 	Dimensions *int          `json:"output_dimension" least:"1"`
+	MaxTokens  *int          `json:"max_tokens" least:"1"`
+	Priority   ignored       `json:"priority"`
+	Images     only          `json:"images"`
 }
 
 type cohereInput struct {
@@ -42,6 +48,8 @@ type cohereTypes struct {
 	Base64  listOf[string]      `json:"base64,omitempty"`
 	Binary  listOf[listOf[int]] `json:"binary,omitempty"`
 	Ubinary listOf[listOf[int]] `json:"ubinary,omitempty"`
+	Int8    listOf[listOf[int]] `json:"int8,omitempty"`
+	Uint8   listOf[listOf[int]] `json:"uint8,omitempty"`
 }
 
 // add adds vectors in a type.
@@ -60,10 +68,29 @@ func (a *cohereTypes) add(kind string, vectors [][]float32) error {
 		a.Binary, err = bits(pipeline.Binary)
 	case "ubinary":
 		a.Ubinary, err = bits(pipeline.Ubinary)
+	case "int8":
+		a.Int8 = made(vectors, func(v []float32) listOf[int] { return bytesOf(v, 0) })
+	case "uint8":
+		a.Uint8 = made(vectors, func(v []float32) listOf[int] { return bytesOf(v, 128) })
 	default:
-		err = invalid("embedding_types", "want float, base64, binary or ubinary, not %q", kind)
+		err = invalid("embedding_types", "want float, base64, binary, ubinary, int8 or uint8, not %q", kind)
 	}
 	return err
+}
+
+// bytesOf are the numbers of a vector in steps of 1/127 of its largest, plus offset: round(127·v[i]/max|v|) + offset. The scale is the
+// vector's own, so that the same text has the same numbers in every request, and cosines of int8 vectors are those of the vectors.
+func bytesOf(v []float32, offset int) listOf[int] {
+	most := float32(0)
+	for _, x := range v {
+		most = max(most, x, -x)
+	}
+	return made(v, func(x float32) int {
+		if most == 0 {
+			return offset
+		}
+		return int(math.Round(float64(127*x/most))) + offset
+	})
 }
 
 // matrixRows are the rows of a matrix of whole numbers.
@@ -110,13 +137,14 @@ func (c *call) cohereVectors(q *cohereEmbedRequest, version int) (a cohereEmbedd
 	if len(q.Texts) > 0 && len(q.Inputs) > 0 {
 		return a, invalid("inputs", "want exactly one of texts and inputs")
 	}
-	cut := q.Truncate != "NONE"
-	e := embedding{model: q.Model, field: "texts", in: inputs{texts: texts}, kind: q.Kind, truncate: &cut, dimensions: q.Dimensions}
-	if q.Truncate == "" {
-		e.truncate = nil
+	e := embedding{model: q.Model, field: "texts", in: inputs{texts: texts}, kind: q.Kind, dimensions: q.Dimensions,
+		cut: cut{most: q.MaxTokens}}
+	if q.Truncate != "" {
+		yes := q.Truncate != "NONE"
+		e.cut.truncate = &yes
 	}
 	if q.Truncate == "START" {
-		e.direction = "left"
+		e.cut.direction = "left"
 	}
 	vectors, err := c.vectors(e)
 	if err != nil {
@@ -139,13 +167,37 @@ func (c *call) cohereVectors(q *cohereEmbedRequest, version int) (a cohereEmbedd
 	return a, nil
 }
 
+// A rankRequest has the fields of Cohere's and Jina's clients, and those that clients of servers with the same routes add: infinity,
+// vLLM and Voyage.
 type rankRequest struct {
-	Model     string     `json:"model"`
-	Query     *string    `json:"query" required:"yes"`
-	Documents []document `json:"documents" required:"yes"`
-	TopN      *int       `json:"top_n" least:"1"`
-	Return    bool       `json:"return_documents"`
-	Raw       bool       `json:"raw_scores"`
+	Model      string     `json:"model"`
+	Query      *string    `json:"query" required:"yes"`
+	Documents  []document `json:"documents" required:"yes" some:"yes"`
+	TopN       *int       `json:"top_n" least:"1"`
+	TopK       *int       `json:"top_k" least:"1"`
+	Return     bool       `json:"return_documents"`
+	Raw        bool       `json:"raw_scores"`
+	Activation *bool      `json:"use_activation"`
+	// MaxTokens bounds the tokens of a document, special tokens not among them. MaxChunks bounds the parts of a document that Cohere scores
+	// apart. Here a document is one part, so that a document that is too long is an error if MaxChunks asks for several.
+	MaxTokens  *int    `json:"max_tokens_per_doc" least:"1"`
+	MaxChunks  *int    `json:"max_chunks_per_doc" least:"1"`
+	Truncation *bool   `json:"truncation"`
+	Truncate   cutting `json:"truncate"`
+	vllmCut
+
+	RankFields only `json:"rank_fields"`
+	Modality   only `json:"modality"`
+}
+
+// cut is what happens to documents that are too long.
+func (q *rankRequest) cut() (cut, error) {
+	t, err := one(q.Truncate, "truncate", cutting{cut: q.Truncation}, "truncation")
+	if err == nil && number(q.MaxChunks) > 1 {
+		no := false
+		t, err = one(t, "truncate", cutting{cut: &no}, "max_chunks_per_doc")
+	}
+	return q.vllmCut.cut("documents", t), err
 }
 
 type rankedText struct {
@@ -156,10 +208,6 @@ type rankResult struct {
 	Index    int     `json:"index"`
 	Score    float64 `json:"relevance_score"`
 	Document any     `json:"document,omitempty" schema:"document"`
-}
-
-type rankUsage struct {
-	Total int `json:"total_tokens"`
 }
 
 type cohereVersion struct {
@@ -176,12 +224,16 @@ type cohereMeta struct {
 	Billed cohereBilled  `json:"billed_units"`
 }
 
-// rankAnswer has what Cohere's clients look for, and what Jina's do.
+// rankAnswer has what Cohere's clients look for, what Jina's and infinity's do, and, if the request has fields of Voyage's, what Voyage's
+// clients do: the results as data.
 type rankAnswer struct {
 	ID      string       `json:"id"`
+	Object  string       `json:"object"`
+	Created int64        `json:"created"` // seconds since 1970
 	Model   string       `json:"model"`
 	Results []rankResult `json:"results"`
-	Usage   rankUsage    `json:"usage"`
+	Data    []rankResult `json:"data,omitempty"`
+	Usage   openAIUsage  `json:"usage"`
 	Meta    cohereMeta   `json:"meta"`
 }
 
@@ -197,24 +249,55 @@ func (c *call) rank(q *rankRequest) (a rankAnswer, err error) {
 	}
 	texts := make([]string, len(q.Documents))
 	for i, d := range q.Documents {
-		texts[i] = string(d)
+		if texts[i], err = c.shortened(m, string(d), number(q.MaxTokens)); err != nil {
+			return a, err
+		}
 	}
-	cut, rows := c.lengths("documents", nil, "")
-	o := pipeline.RerankOptions{TopK: number(q.TopN), Function: function(q.Raw), Truncated: cut, Encode: rows}
+	top, err := one(q.TopN, "top_n", q.TopK, "top_k")
+	if err != nil {
+		return a, err
+	}
+	of, err := q.cut()
+	if err != nil {
+		return a, err
+	}
+	cut, rows := c.lengths(of)
+	o := pipeline.RerankOptions{TopK: number(top), Function: function(q.Raw || q.Activation != nil && !*q.Activation), Truncated: cut,
+		Encode: rows}
 	ranked, err := c.rerank(m, *q.Query, texts, o)
 	if err != nil {
 		return a, err
 	}
-	a = rankAnswer{ID: c.record.id, Model: c.record.model, Results: make([]rankResult, len(ranked)),
-		Usage: rankUsage{c.record.usage.Tokens}}
+	a = rankAnswer{ID: c.record.id, Object: "rerank", Created: time.Now().Unix(), Model: c.record.model,
+		Results: make([]rankResult, len(ranked)), Usage: c.tokens()}
 	a.Meta.API.Version, a.Meta.Billed.Units = "2", 1
 	for i, r := range ranked {
 		a.Results[i] = rankResult{Index: r.Index, Score: r.Score}
 		if q.Return {
-			a.Results[i].Document = rankedText{r.Document}
+			a.Results[i].Document = rankedText{string(q.Documents[r.Index])}
 		}
 	}
+	if q.TopK != nil || q.Truncation != nil {
+		a.Object, a.Data = "list", a.Results
+	}
 	return a, nil
+}
+
+// shortened returns the beginning of a text that has at most n tokens; the text itself if n is 0.
+func (c *call) shortened(m *pipeline.Model, text string, n int) (string, error) {
+	if n == 0 {
+		return text, nil
+	}
+	rows, err := m.Encode(c.ctx, []tokenizer.Input{tokenizer.Text(text)}, n, tokenizer.Bare(), tokenizer.Spans(),
+		tokenizer.Truncate(tokenizer.LongestFirst, tokenizer.Right))
+	if err != nil || !rows[0].Truncated {
+		return text, err
+	}
+	end := 0
+	for _, span := range rows[0].Offsets {
+		end = max(end, span.End)
+	}
+	return text[:min(end, len(text))], nil
 }
 
 // infinityRank writes documents as plain texts.

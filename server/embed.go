@@ -1,18 +1,50 @@
 package server
 
 import (
+	"cmp"
 	"net/http"
+	"slices"
 
 	"github.com/rlxc/rlxc/pipeline"
 )
 
+// An openAIEmbedRequest has the fields of OpenAI's clients, and those that clients of servers with the same route add: infinity, Jina,
+// NIM, Open WebUI (prefix), vLLM and Voyage.
 type openAIEmbedRequest struct {
-	Model      string  `json:"model"`
-	Input      inputs  `json:"input" required:"yes"`
-	Format     string  `json:"encoding_format" enum:"float,base64"`
-	Dimensions *int    `json:"dimensions" least:"1"`
-	Kind       string  `json:"input_type"`
-	User       ignored `json:"user"`
+	Model           string  `json:"model"`
+	Input           inputs  `json:"input" required:"yes"`
+	Format          string  `json:"encoding_format" enum:"float,base64"`
+	Type            string  `json:"embedding_type" enum:"float,base64,binary,ubinary"`
+	Dimensions      *int    `json:"dimensions" least:"1"`
+	OutputDimension *int    `json:"output_dimension" least:"1"`
+	Kind            string  `json:"input_type"`
+	Task            string  `json:"task"`
+	Prefix          *string `json:"prefix"`
+	Normalized      *bool   `json:"normalized"`
+	Normalize       *bool   `json:"normalize"`
+	Truncate        cutting `json:"truncate"`
+	Truncation      *bool   `json:"truncation"`
+	vllmCut
+
+	User         ignored `json:"user"`
+	Modality     only    `json:"modality"`
+	LateChunking only    `json:"late_chunking"`
+	OutputType   only    `json:"output_dtype"`
+	EmbedType    only    `json:"embed_dtype"`
+	Endianness   only    `json:"endianness"`
+}
+
+// embedding is what the request asks for, and the type of the vectors in its answer.
+func (q *openAIEmbedRequest) embedding() (e embedding, kind string, err error) {
+	e = embedding{model: q.Model, field: "input", in: q.Input, prefix: q.Prefix}
+	t, truncateErr := one(q.Truncate, "truncate", cutting{cut: q.Truncation}, "truncation")
+	e.cut = q.cut("input", t)
+	var errs [4]error
+	e.kind, errs[0] = one(q.Kind, "input_type", q.Task, "task")
+	e.dimensions, errs[1] = one(q.Dimensions, "dimensions", q.OutputDimension, "output_dimension")
+	e.normalize, errs[2] = one(q.Normalized, "normalized", q.Normalize, "normalize")
+	kind, errs[3] = one(q.Type, "embedding_type", q.Format, "encoding_format")
+	return e, kind, cmp.Or(truncateErr, errs[0], errs[1], errs[2], errs[3])
 }
 
 type openAIEmbedding struct {
@@ -85,9 +117,9 @@ var forEmbedding = []pipeline.Task{pipeline.Embedding}
 type embedding struct {
 	model, field string // field holds the texts
 	in           inputs
-	kind         string // what the texts are in a search, or the name of a prompt
-	truncate     *bool
-	direction    string
+	kind         string  // what the texts are in a search, or the name of a prompt
+	prefix       *string // put before each text instead of a prompt; nil for none
+	cut          cut
 	dimensions   *int
 	normalize    *bool
 }
@@ -106,17 +138,23 @@ func (c *call) vectors(q embedding) ([][]float32, error) {
 	if err != nil {
 		return nil, err
 	}
-	o.Normalize = q.normalize
-	o.Truncated, o.Encode = c.lengths(q.field, q.truncate, q.direction)
+	if q.prefix != nil && o.PromptName+string(o.Side) != "" {
+		return nil, invalid("prefix", "it goes before texts instead of a prompt, but the request chooses a prompt too")
+	}
+	o.Prompt, o.Normalize, q.cut.field = q.prefix, q.normalize, q.field
+	o.Truncated, o.Encode = c.lengths(q.cut)
 	return c.embed(m, texts, q.dimensions, o)
 }
 
 // sides are what texts are in a search, by the names that protocols have.
 var sides = map[string]pipeline.Side{"query": pipeline.Query, "search_query": pipeline.Query, "document": pipeline.Document,
-	"search_document": pipeline.Document, "passage": pipeline.Document}
+	"search_document": pipeline.Document, "passage": pipeline.Document, "retrieval.query": pipeline.Query,
+	"retrieval.passage": pipeline.Document}
 
-// kindOfText is how texts of a kind become vectors: with the prompt of their side, or of that name. Cohere's other kinds are those of any
-// model, with or without a prompt.
+// plainKinds are the kinds of texts, as Cohere and Jina name them, for which a model without a prompt of that name needs none.
+var plainKinds = []string{"", "classification", "clustering", "separation", "text-matching"}
+
+// kindOfText is how texts of a kind become vectors: with the prompt of their side, or of that name.
 func kindOfText(m *pipeline.Model, kind string) (o pipeline.EmbedOptions, err error) {
 	side, known := sides[kind]
 	_, named := m.Prompts()[kind]
@@ -125,7 +163,7 @@ func kindOfText(m *pipeline.Model, kind string) (o pipeline.EmbedOptions, err er
 		o.Side = side
 	case named:
 		o.PromptName = kind
-	case kind != "" && kind != "classification" && kind != "clustering":
+	case !slices.Contains(plainKinds, kind):
 		err = invalid("input_type", "want query, document, classification, clustering, or the name of a prompt of the model, not %q",
 			kind)
 	}
@@ -133,21 +171,27 @@ func kindOfText(m *pipeline.Model, kind string) (o pipeline.EmbedOptions, err er
 }
 
 func (c *call) openAIEmbed(q *openAIEmbedRequest) (a openAIEmbeddings, err error) {
-	vectors, err := c.vectors(embedding{model: q.Model, field: "input", in: q.Input, kind: q.Kind, dimensions: q.Dimensions})
+	e, kind, err := q.embedding()
+	if err != nil {
+		return a, err
+	}
+	vectors, err := c.vectors(e)
 	if err != nil {
 		return a, err
 	}
 	a = openAIEmbeddings{Object: "list", Model: c.record.model, Data: make([]openAIEmbedding, len(vectors))}
 	for i, v := range vectors {
-		e := openAIEmbedding{Object: "embedding", Index: i, Embedding: v}
-		if q.Format == "base64" {
-			e.Embedding = base64Vector(v)
+		a.Data[i] = openAIEmbedding{Object: "embedding", Index: i}
+		if a.Data[i].Embedding, err = embeddingType(kind, v); err != nil {
+			return a, err
 		}
-		a.Data[i] = e
 	}
-	a.Usage = openAIUsage{c.record.usage.Tokens, c.record.usage.Tokens}
+	a.Usage = c.tokens()
 	return a, nil
 }
+
+// tokens is the usage of a request as OpenAI's clients read it.
+func (c *call) tokens() openAIUsage { return openAIUsage{c.record.usage.Tokens, c.record.usage.Tokens} }
 
 type openAIModel struct {
 	ID      string `json:"id"`
@@ -155,7 +199,18 @@ type openAIModel struct {
 	Created int64  `json:"created"`
 	OwnedBy string `json:"owned_by"`
 
-	Capabilities []pipeline.Task `json:"capabilities"` // what infinity has too it calls the same
+	// What infinity's clients read besides.
+	Capabilities []pipeline.Task `json:"capabilities"`
+	Backend      string          `json:"backend"`
+	Stats        infinityStats   `json:"stats"`
+}
+
+// infinityStats are the load of a model.
+type infinityStats struct {
+	QueueFraction float64 `json:"queue_fraction"`  // waiting tokens as a part of the queue
+	QueueAbsolute int     `json:"queue_absolute"`  // waiting tokens
+	Pending       int     `json:"results_pending"` // requests with waiting texts
+	BatchSize     int     `json:"batch_size"`      // tokens of a batch
 }
 
 type openAIModels struct {
@@ -168,6 +223,7 @@ func (s *Server) openAIModel(e *entry) openAIModel {
 	if m := e.current(); m != nil {
 		a.Capabilities = m.tasks()
 	}
+	a.Backend, a.Stats = "rlxc", e.stats()
 	return a
 }
 

@@ -234,13 +234,19 @@ func (s *Server) Reload(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// find finds the model of a request by its name or its id of the hub, or else by what it was made for: the first task that a model
-// was made for, or has what it needs, counts. Without tasks it is the first model.
+// latestTag is what Ollama's clients add to names.
+const latestTag = ":latest"
+
+// find finds the model of a request by its name or its id of the hub, with the tag of Ollama's clients or without. A request without a name
+// gets a model by what it was made for: the first task that a model was made for, or has what it needs, counts. Without tasks it is the
+// first model.
 func (s *Server) find(name string, tasks []pipeline.Task) (*entry, error) {
 	if name != "" {
-		for _, e := range s.models {
-			if name == e.Name || name == e.Path && e.Options.FS == nil && !isPath(e.Path) {
-				return e, nil
+		for _, name := range slices.Compact([]string{name, strings.TrimSuffix(name, latestTag)}) {
+			for _, e := range s.models {
+				if name == e.Name || name == e.Path && e.Options.FS == nil && !isPath(e.Path) {
+					return e, nil
+				}
 			}
 		}
 		return nil, failf(http.StatusNotFound, "model", "unknown model %q: want one of %s", name, strings.Join(s.Names(), ", "))

@@ -47,6 +47,10 @@ var valid = map[string]string{
 	"/v1/embed":           `{"model": "minilm", "texts": ["a cat"], "input_type": "search_query", "truncate": "START"}`,
 	"/v2/embed": `{"model": "minilm", "inputs": [{"content": [{"type": "text", "text": "a cat"}]}], "input_type": "clustering", ` +
 		`"embedding_types": ["float", "base64", "binary", "ubinary"], "output_dimension": 9}`,
+	"/classify":            `{"model": "classify", "input": ["a cat", [5]], "truncate_prompt_tokens": 7}`,
+	"/score":               `{"text_1": "a", "text_2": ["b", "c"], "use_activation": true, "truncate": "START"}`,
+	"/v1/score":            `{"queries": ["a", "b"], "documents": ["b", "c"], "truncation_side": "left"}`,
+	"/pooling":             `{"input": ["a cat"], "task": "embed", "dimensions": 3}`,
 	"/embeddings":          `{"model": "minilm", "input": ["a cat"], "input_type": "query"}`,
 	"/api/embeddings":      `{"model": "minilm:latest", "prompt": "a cat", "options": {}}`,
 	"/v2/repository/index": `{"ready": true}`,

@@ -145,9 +145,14 @@ func (w *statusWriter) Write(b []byte) (int, error) {
 // Unwrap is for http.ResponseController.
 func (w *statusWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
-// health says that the process lives: if it does not, it should be restarted.
+// alive is the answer of a process that lives. If it does not, it should be restarted.
+type alive struct {
+	Unix float64 `json:"unix"` // seconds since 1970, which infinity's clients read
+}
+
+// health reports that the process is alive, without waiting for a slot.
 func (s *Server) health(w http.ResponseWriter, _ *http.Request) {
-	writeBytes(w, http.StatusOK, "text/plain; charset=utf-8", []byte("ok\n"))
+	writeBytes(w, http.StatusOK, "application/json", fmt.Appendf(nil, `{"unix":%d}`, time.Now().Unix()))
 }
 
 // ready says whether requests should come here.

@@ -3,23 +3,23 @@ package server
 import (
 	"crypto/sha256"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/rlxc/rlxc/pipeline"
 )
 
-// ollamaOptions are fields that change nothing here.
+// ollamaOptions are fields that all requests for vectors may have.
 type ollamaOptions struct {
 	Options   ignored `json:"options"`
 	KeepAlive ignored `json:"keep_alive"`
 }
 
 type ollamaEmbedRequest struct {
-	Model      string `json:"model"`
-	Input      inputs `json:"input" required:"yes"`
-	Truncate   *bool  `json:"truncate"`
-	Dimensions *int   `json:"dimensions" least:"1"`
+	Model      string  `json:"model"`
+	Input      inputs  `json:"input" required:"yes"`
+	Truncate   cutting `json:"truncate"`
+	Dimensions *int    `json:"dimensions" least:"1"`
+	Prefix     *string `json:"prefix"`
 	ollamaOptions
 }
 
@@ -33,8 +33,8 @@ type ollamaEmbeddings struct {
 
 func (c *call) ollamaEmbed(q *ollamaEmbedRequest) (a ollamaEmbeddings, err error) {
 	begun, yes := time.Now(), true // as Ollama does
-	vectors, err := c.vectors(embedding{model: ollamaName(q.Model), field: "input", in: q.Input, truncate: q.Truncate,
-		dimensions: q.Dimensions, normalize: &yes})
+	vectors, err := c.vectors(embedding{model: q.Model, field: "input", in: q.Input, prefix: q.Prefix,
+		cut: q.Truncate.of("input", ""), dimensions: q.Dimensions, normalize: &yes})
 	if err != nil {
 		return a, err
 	}
@@ -53,21 +53,11 @@ type ollamaVector struct {
 
 // ollamaEmbedOne is the route before /api/embed.
 func (c *call) ollamaEmbedOne(q *ollamaPromptRequest) (a ollamaVector, err error) {
-	vectors, err := c.vectors(embedding{model: ollamaName(q.Model), field: "prompt", in: inputs{texts: []string{*q.Prompt}}})
+	vectors, err := c.vectors(embedding{model: q.Model, field: "prompt", in: inputs{texts: []string{*q.Prompt}}})
 	if err != nil {
 		return a, err
 	}
 	return ollamaVector{vectors[0]}, nil
-}
-
-const latestTag = ":latest"
-
-// ollamaName is the name of a model without the tag that Ollama's clients add.
-func ollamaName(name string) string {
-	if short := strings.TrimSuffix(name, latestTag); short != "" {
-		return short
-	}
-	return name
 }
 
 type ollamaDetails struct {
@@ -161,7 +151,7 @@ type ollamaShown struct {
 }
 
 func (c *call) ollamaShow(q *ollamaShowRequest) (a ollamaShown, err error) {
-	e, m, err := c.open(ollamaName(q.Model + q.Name))
+	e, m, err := c.open(q.Model + q.Name)
 	if err != nil {
 		return a, err
 	}

@@ -23,7 +23,7 @@ var (
 	headerText = regexp.MustCompile(`^[A-Z][\w-]*:\S+$`)
 	unsteady   = regexp.MustCompile(`(?m)^(rlxc_\S*(_seconds_sum|_bytes)\S*) \S+$`)
 	varies     = regexp.MustCompile(`(took|queued)=\S+|id=[A-Z0-9]{26}|/\S*TestRequests\d+/\d+|` +
-		`("created":|_duration":|"ns":|"last_inference":|"tokenization_workers":)\d+|` +
+		`("created":|"unix":|_duration":|"ns":|"last_inference":|"tokenization_workers":)\d+|` +
 		`"(modified_at|expires_at|digest)":"[^"]*"?`)
 )
 

@@ -30,6 +30,7 @@ type route struct {
 	// Any other.
 	serve http.HandlerFunc
 	media string // of its answer
+	also  string // another media type that its answer may have; empty for none
 }
 
 // post is a route that reads a Q and writes an A.
@@ -44,6 +45,9 @@ func get[A any](path string, p *protocol, about string, do func(c *call) (A, err
 	return route{method: http.MethodGet, path: path, about: about, protocol: p, answer: reflect.TypeFor[A](),
 		do: func(c *call, _ any) (any, error) { return do(c) }}
 }
+
+// binary adds the media type of answers whose tensors are binary.
+func (r route) binary() route { r.also = "application/octet-stream"; return r }
 
 // public makes a route accessible without a key.
 func (r route) public() route { r.open = true; return r }
@@ -87,7 +91,15 @@ func (s *Server) table() []route {
 		post("/v2/embed", cohere, "Vectors of texts.", (*call).cohereEmbed2),
 
 		post("/embeddings", infinity, "Vectors of texts.", (*call).openAIEmbed),
-		get("/models", infinity, "The served models.", (*call).openAIModels),
+		get("/models", infinity, "The served models.", (*call).infinityModels),
+		post("/classify", infinity, "Labels of texts, the most likely first.", (*call).infinityClassify),
+
+		post("/classify", vllm, "The probabilities of all labels of texts.", (*call).vllmClassify),
+		post("/score", vllm, "How well texts answer others, or how similar they are.", (*call).vllmScore),
+		post("/score", vllm, "The same, with vLLM's other names of the texts.", (*call).vllmQueries),
+		post("/v1/score", vllm, "How well texts answer others, or how similar they are.", (*call).vllmScore),
+		post("/v1/score", vllm, "The same, with vLLM's other names of the texts.", (*call).vllmQueries),
+		post("/pooling", vllm, "What the model makes of texts: vectors, a vector for each token, or probabilities.", (*call).vllmPool),
 
 		post("/api/embed", ollama, "Vectors of texts.", (*call).ollamaEmbed),
 		post("/api/embeddings", ollama, "The vector of a text.", (*call).ollamaEmbedOne),
@@ -109,11 +121,11 @@ func (s *Server) table() []route {
 		get("/v2/models/{model}/stats", oip, "Statistics of tensor requests.", (*call).oipStats),
 		get("/v2/models/{model}/versions/{version}/stats", oip, "Statistics of tensor requests.", (*call).oipStats),
 		post("/v2/repository/index", oip, "The served models.", (*call).oipIndex),
-		post("/v2/models/{model}/infer", oip, "The outputs of a model for tensors.", (*call).oipInfer),
-		post("/v2/models/{model}/versions/{version}/infer", oip, "The outputs of a model for tensors.", (*call).oipInfer),
+		post("/v2/models/{model}/infer", oip, "The outputs of a model for tensors.", (*call).oipInfer).binary(),
+		post("/v2/models/{model}/versions/{version}/infer", oip, "The outputs of a model for tensors.", (*call).oipInfer).binary(),
 
 		{method: http.MethodGet, path: "/health", about: "Whether the process is alive.", protocol: tei, open: true, serve: s.health,
-			media: "text/plain"},
+			media: "application/json", answer: reflect.TypeFor[alive]()},
 		{method: http.MethodGet, path: "/ready", about: "Whether the server is ready for requests.", protocol: tei, open: true,
 			serve: s.ready, media: "text/plain"},
 		{method: http.MethodGet, path: "/metrics", about: "Metrics for Prometheus.", protocol: own, serve: s.metrics.handler(),
@@ -422,21 +434,17 @@ func (c *call) decodeIDs(m *pipeline.Model, field string, ids []int64, skipSpeci
 }
 
 // lengths decides how to handle texts that are too long: they are truncated, or the request fails.
-func (c *call) lengths(field string, truncate *bool, direction string) (pipeline.Truncated, []tokenizer.EncodeOption) {
-	var rows []tokenizer.EncodeOption
-	if strings.EqualFold(direction, "left") {
-		rows = append(rows, tokenizer.Truncate(tokenizer.LongestFirst, tokenizer.Left))
-	}
-	if truncate == nil && !c.server.options.NoTruncate || truncate != nil && *truncate {
-		return nil, rows
+func (c *call) lengths(q cut) (pipeline.Truncated, []tokenizer.EncodeOption) {
+	if q.truncate == nil && !c.server.options.NoTruncate || q.truncate != nil && *q.truncate {
+		return nil, q.options()
 	}
 	ctx, cancel := context.WithCancelCause(c.ctx)
 	c.ctx = ctx
 	c.dones = append(c.dones, func() { cancel(nil) })
 	return func(index, tokens, limit int) {
-		cancel(failf(http.StatusRequestEntityTooLarge, field, "field %q: text %d has %d tokens, more than the maximum of %d", field, index,
-			tokens, limit))
-	}, rows
+		cancel(failf(http.StatusRequestEntityTooLarge, q.field, "field %q: text %d has %d tokens, more than the maximum of %d", q.field,
+			index, tokens, limit))
+	}, q.options()
 }
 
 // prompt checks the name of a prompt.

@@ -370,8 +370,8 @@ func TestOpenAPI(t *testing.T) {
 		{"POST", "/embed", `{"inputs": ` + long + `}`, 413, `"error_type":"Validation"`},
 		{"POST", "/embed", `{"inputs": []}`, 400, `"error_type":"Empty"`},
 		{"POST", "/embed", `{"inputs": "a", "prompt_name": "nope"}`, 422, `field \"prompt_name\"`},
-		{"POST", "/embed", `{"inputs": "a", "input": 1}`, 422, `the fields are dimensions, inputs, normalize, parameters, ` +
-			`prompt_name, truncate, truncation_direction`},
+		{"POST", "/embed", `{"inputs": "a", "input": 1}`, 422, `the fields are dimensions, inputs, model, normalize, options, ` +
+			`parameters, prompt_name, truncate`},
 		{"POST", "/embed", `{"inputs": "a", "truncation_direction": "Up"}`, 422, `field \"truncation_direction\"`},
 		{"POST", "/embed_all", `{"inputs": "a cat"}`, 200, ""},
 		{"POST", "/embed_all", `{"inputs": ["a cat", ` + long + `]}`, 413, `field \"inputs\": text 1 has`},
@@ -438,7 +438,11 @@ func TestOpenAPI(t *testing.T) {
 		{"POST", "/v1/embed", `{"texts": ["a cat"]}`, 200, ""},
 		{"POST", "/v1/embed", `{"texts": ["a cat"], "embedding_types": ["binary"]}`, 200, ""},
 		{"POST", "/v2/embed", `{"texts": ["a cat"], "input_type": "search_document", "embedding_types": ["float", "ubinary"]}`, 200, ""},
-		{"POST", "/v2/embed", `{"texts": ["a cat"], "embedding_types": ["int8"]}`, 422, `want float, base64, binary or ubinary`},
+		{"POST", "/v2/embed", `{"texts": ["a cat"], "embedding_types": ["int8", "uint8"], "max_tokens": 3, "truncate": "END",
+			"priority": 1}`, 200, `"int8":[[`},
+		{"POST", "/v2/embed", `{"texts": ["a cat"], "embedding_types": ["int4"]}`, 422,
+			`want float, base64, binary, ubinary, int8 or uint8`},
+		{"POST", "/v2/embed", `{"texts": ["a cat"], "images": ["data:"]}`, 422, `field \"images\": it is not supported`},
 		{"POST", "/v2/embed", `{"texts": ["a cat"], "input_type": "image"}`, 422, `field \"input_type\"`},
 		{"POST", "/v2/embed", `{"texts": [` + long + `], "truncate": "NONE"}`, 413, `field \"texts\"`},
 		{"POST", "/v2/embed", `{"texts": [` + long + `], "truncate": "START"}`, 200, ""},
@@ -446,7 +450,19 @@ func TestOpenAPI(t *testing.T) {
 		{"POST", "/v2/embed", `{"inputs": [{"content": [{"type": "image_url", "text": "a"}]}]}`, 422, `inputs[0].content[0].type`},
 		{"POST", "/embeddings", `{"input": "a cat", "input_type": "document"}`, 200, ""},
 		{"POST", "/embeddings", `{"input": "a cat", "input_type": "prose"}`, 400, `"param":"input_type"`},
-		{"GET", "/models", "", 200, ""},
+		{"GET", "/models", "", 200, `"owned_by":"infinity"`},
+		{"POST", "/classify", `{"model": "classify", "input": ["a cat"], "raw_scores": false}`, 200, `"object":"classify"`},
+		{"POST", "/classify", `{"model": "classify", "input": "a cat", "truncate_prompt_tokens": 7}`, 200, `"num_classes":3`},
+		{"POST", "/classify", `{"model": "classify", "input": []}`, 400, `"param":"input"`},
+		{"POST", "/score", `{"text_1": "a", "text_2": ["b", "c"]}`, 200, `"object":"score"`},
+		{"POST", "/score", `{"queries": ["a", "b"], "documents": ["b", "c"], "use_activation": false}`, 200, ""},
+		{"POST", "/score", `{"text_1": ["a", "b"], "text_2": ["c"]}`, 400, `it has 1 texts, but there are 2`},
+		{"POST", "/v1/score", `{"model": "minilm", "text_1": "a", "text_2": "b"}`, 200, ""},
+		{"POST", "/v1/score", `{"text_1": "a", "documents": "b"}`, 400, `field \"text_2\" is missing`},
+		{"POST", "/pooling", `{"input": ["a cat", "b"]}`, 200, `"object":"pooling"`},
+		{"POST", "/pooling", `{"model": "colbert", "input": "a cat"}`, 200, ""},
+		{"POST", "/pooling", `{"input": "a cat", "task": "classify"}`, 200, ""},
+		{"POST", "/pooling", `{"model": "classify", "input": "a cat", "dimensions": 3}`, 400, `one vector for each text`},
 		{"POST", "/api/embeddings", `{"model": "minilm", "prompt": "a cat"}`, 200, ""},
 		{"GET", "/api/tags", "", 200, ""},
 		{"GET", "/api/ps", "", 200, ""},
@@ -520,8 +536,8 @@ func TestOpenAPI(t *testing.T) {
 	}
 	for path, want := range map[string]string{
 		"GET /health": "[text-embeddings-inference] 200 403 503", "GET /v1/models": "[OpenAI] 200 401 403 503",
-		"POST /embed":  "[text-embeddings-inference] 200 400 401 403 404 413 415 422 429 500 503 504",
-		"POST /rerank": "[text-embeddings-inference Cohere and Jina] 200 400 401 403 404 413 415 422 429 500 503 504"} {
+		"POST /embed":  "[text-embeddings-inference] 200 400 401 403 404 413 415 422 429 500 501 503 504",
+		"POST /rerank": "[text-embeddings-inference Cohere and Jina] 200 400 401 403 404 413 415 422 429 500 501 503 504"} {
 		method, path, _ := strings.Cut(path, " ")
 		o := doc.Paths.Map()[path].GetOperation(method)
 		require.Equal(t, want, fmt.Sprint(o.Tags, " ", strings.Join(slices.Sorted(maps.Keys(o.Responses.Map())), " ")))
@@ -563,7 +579,7 @@ type described struct {
 }
 
 func TestSchemas(t *testing.T) {
-	d := &describer{schema{}}
+	d := newDescriber()
 	require.JSONEq(t, `{"$ref": "#/components/schemas/described"}`, jsonOf(t, d.schema(reflect.TypeFor[described]())))
 	require.JSONEq(t, `{"described": {"type": "object", "required": ["deep", "must"], "properties": {
 		"deep": {"type": "array", "items": {"type": "integer"}}, "name": {"type": "string", "enum": ["a", "b"]},

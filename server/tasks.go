@@ -29,17 +29,25 @@ func (c *call) hfClassify(q *teiPredictRequest) (oneOrMore[[]pipeline.Score], er
 	return c.teiPredict(q)
 }
 
+// hfTexts are the fields that the requests of Hugging Face's tasks share.
+type hfTexts struct {
+	Model   string    `json:"model"`
+	Options hfOptions `json:"options"`
+}
+
 type hfZeroShotRequest struct {
+	hfTexts
 	Inputs     pairs `json:"inputs" required:"yes"`
 	Parameters struct {
-		Labels     []string `json:"candidate_labels" required:"yes"`
-		Template   string   `json:"hypothesis_template"`
+		Labels     []string `json:"candidate_labels" required:"yes" some:"yes"`
+		Template   string   `json:"hypothesis_template" pattern:"^$|\\{\\}"`
 		MultiLabel bool     `json:"multi_label"`
+		Truncate   cutting  `json:"truncate"`
 	} `json:"parameters" required:"yes"`
 }
 
 func (c *call) hfZeroShot(q *hfZeroShotRequest) (a oneOrMore[[]pipeline.Score], err error) {
-	m, err := c.text("", pipeline.ZeroShot)
+	m, err := c.text(q.Model, pipeline.ZeroShot)
 	if err != nil {
 		return a, err
 	}
@@ -51,30 +59,34 @@ func (c *call) hfZeroShot(q *hfZeroShotRequest) (a oneOrMore[[]pipeline.Score], 
 		return a, err
 	}
 	p := q.Parameters
-	cut, _ := c.lengths("inputs", nil, "")
+	cut, _ := c.lengths(p.Truncate.of("inputs", ""))
 	o := pipeline.ZeroShotOptions{Template: p.Template, MultiLabel: p.MultiLabel, Truncated: cut}
 	scores, err := m.ZeroShot(c.ctx, texts, p.Labels, o)
 	return oneOrMore[[]pipeline.Score]{scores, q.Inputs.one && len(texts) == 1}, c.explain(err, m)
 }
 
 type hfTagRequest struct {
+	hfTexts
 	Inputs     inputs `json:"inputs" required:"yes"`
 	Parameters struct {
 		Aggregation pipeline.Aggregation `json:"aggregation_strategy" enum:"none,simple,first,average,max"`
 		Ignore      []string             `json:"ignore_labels"`
 		Stride      *int                 `json:"stride" least:"1"`
+		Truncate    ignored              `json:"truncate"`
 	} `json:"parameters"`
 }
 
 // An hfTagZeroShotRequest names labels. Of its parameters the first has the name that zero-shot classification has for it, the others
 // those of the package gliner.
 type hfTagZeroShotRequest struct {
+	hfTexts
 	Inputs     inputs `json:"inputs" required:"yes"`
 	Parameters struct {
-		Labels     []string `json:"candidate_labels" required:"yes"`
+		Labels     []string `json:"candidate_labels" required:"yes" each:"some"`
 		Threshold  float64  `json:"threshold"`
 		Flat       *bool    `json:"flat_ner"`
 		MultiLabel bool     `json:"multi_label"`
+		Truncate   ignored  `json:"truncate"`
 	} `json:"parameters" required:"yes"`
 }
 
@@ -89,7 +101,7 @@ type hfEntity struct {
 }
 
 func (c *call) hfTag(q *hfTagRequest) (a oneOrMore[listOf[hfEntity]], err error) {
-	m, err := c.text("", pipeline.Tagging)
+	m, err := c.text(q.Model, pipeline.Tagging)
 	if err != nil {
 		return a, err
 	}
@@ -109,7 +121,7 @@ func (c *call) hfTag(q *hfTagRequest) (a oneOrMore[listOf[hfEntity]], err error)
 }
 
 func (c *call) hfTagZeroShot(q *hfTagZeroShotRequest) (a oneOrMore[listOf[hfEntity]], err error) {
-	m, err := c.text("", pipeline.ZeroShotTag)
+	m, err := c.text(q.Model, pipeline.ZeroShotTag)
 	if err != nil {
 		return a, err
 	}
@@ -118,9 +130,8 @@ func (c *call) hfTagZeroShot(q *hfTagZeroShotRequest) (a oneOrMore[listOf[hfEnti
 		return a, err
 	}
 	p := q.Parameters
-	cut, _ := c.lengths("inputs", nil, "")
 	list, err := m.TagZeroShot(c.ctx, texts, p.Labels, pipeline.TagZeroShotOptions{Threshold: p.Threshold, MultiLabel: p.MultiLabel,
-		Nested: p.Flat != nil && !*p.Flat, Truncated: cut})
+		Nested: p.Flat != nil && !*p.Flat})
 	return hfEntities(q.Inputs, list, ""), c.explain(err, m)
 }
 
@@ -139,6 +150,7 @@ func hfEntities(of inputs, list [][]pipeline.Entity, how pipeline.Aggregation) o
 }
 
 type hfAnswerRequest struct {
+	hfTexts
 	Inputs struct {
 		Question string `json:"question" required:"yes"`
 		Context  string `json:"context" required:"yes"`
@@ -160,7 +172,7 @@ type hfAnswer struct {
 }
 
 func (c *call) hfAnswer(q *hfAnswerRequest) (a oneOrMore[hfAnswer], err error) {
-	m, err := c.text("", pipeline.Answering)
+	m, err := c.text(q.Model, pipeline.Answering)
 	if err != nil {
 		return a, err
 	}
@@ -179,10 +191,12 @@ func (c *call) hfAnswer(q *hfAnswerRequest) (a oneOrMore[hfAnswer], err error) {
 }
 
 type hfFillRequest struct {
+	hfTexts
 	Inputs     inputs `json:"inputs" required:"yes"`
 	Parameters struct {
-		TopK    *int     `json:"top_k" least:"1"`
-		Targets []string `json:"targets"`
+		TopK     *int     `json:"top_k" least:"1"`
+		Targets  []string `json:"targets" some:"yes"`
+		Truncate cutting  `json:"truncate"`
 	} `json:"parameters"`
 }
 
@@ -195,7 +209,7 @@ type hfFilled struct {
 
 // hfFill answers with a list for each text, or with one for each mask of a text that has several.
 func (c *call) hfFill(q *hfFillRequest) (a oneOrMore[oneOrMore[listOf[hfFilled]]], err error) {
-	m, err := c.text("", pipeline.Filling)
+	m, err := c.text(q.Model, pipeline.Filling)
 	if err != nil {
 		return a, err
 	}
@@ -203,7 +217,7 @@ func (c *call) hfFill(q *hfFillRequest) (a oneOrMore[oneOrMore[listOf[hfFilled]]
 	if err != nil {
 		return a, err
 	}
-	cut, _ := c.lengths("inputs", nil, "")
+	cut, _ := c.lengths(q.Parameters.Truncate.of("inputs", ""))
 	list, err := m.Fill(c.ctx, texts, pipeline.FillOptions{TopK: number(q.Parameters.TopK), Targets: q.Parameters.Targets, Truncated: cut})
 	if err != nil {
 		return a, c.explain(err, m)

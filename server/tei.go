@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"runtime"
@@ -11,55 +12,117 @@ import (
 	"github.com/rlxc/rlxc/tokenizer"
 )
 
-// teiInputs are the fields that most requests of text-embeddings-inference share.
+// teiCut are the fields by which clients of text-embeddings-inference have long texts cut.
+type teiCut struct {
+	Truncate  cutting `json:"truncate"`
+	Direction string  `json:"truncation_direction" enum:"Left,Right,left,right"`
+}
+
+// or returns the settings of a body, which are beside its inputs (t) or in the object parameters, as some clients of Hugging Face have them
+// (p). A setting in both is an error.
+func (t teiCut) or(p teiCut) (teiCut, error) {
+	var errs [2]error
+	t.Truncate, errs[0] = one(t.Truncate, "truncate", p.Truncate, "parameters.truncate")
+	t.Direction, errs[1] = one(t.Direction, "truncation_direction", p.Direction, "parameters.truncation_direction")
+	return t, cmp.Or(errs[0], errs[1])
+}
+
+func (t teiCut) of(field string) cut { return t.Truncate.of(field, t.Direction) }
+
+// teiSettings are the settings of texts to embed.
+type teiSettings struct {
+	teiCut
+	Prompt string `json:"prompt_name"`
+}
+
+func (t teiSettings) or(p teiSettings) (teiSettings, error) {
+	of, first := t.teiCut.or(p.teiCut)
+	name, second := one(t.Prompt, "prompt_name", p.Prompt, "parameters.prompt_name")
+	return teiSettings{of, name}, cmp.Or(first, second)
+}
+
+// teiInputs are the fields of requests for much for each token.
 type teiInputs struct {
-	Inputs    inputs `json:"inputs" required:"yes"`
-	Truncate  *bool  `json:"truncate"`
-	Direction string `json:"truncation_direction" enum:"Left,Right,left,right"`
-	Prompt    string `json:"prompt_name"`
+	Model  string `json:"model"`
+	Inputs inputs `json:"inputs" required:"yes"`
+	teiSettings
 
-	Parameters struct{} `json:"parameters"`
+	Parameters teiSettings `json:"parameters"`
+	Options    hfOptions   `json:"options"`
 }
 
-// texts are the texts of a request, and how they become rows.
-func (q *teiInputs) texts(c *call, m *pipeline.Model) (texts []string, o pipeline.EmbedOptions, err error) {
+// settings are how the texts of a request become rows.
+func (c *call) settings(m *pipeline.Model, field string, q teiSettings) (o pipeline.EmbedOptions, err error) {
 	if o.PromptName, err = prompt(m, q.Prompt); err != nil {
-		return nil, o, err
+		return o, err
 	}
-	o.Truncated, o.Encode = c.lengths("inputs", q.Truncate, q.Direction)
-	texts, err = c.texts(m, "inputs", q.Inputs)
-	return texts, o, err
+	o.Truncated, o.Encode = c.lengths(q.of(field))
+	return o, nil
 }
 
-type teiEmbedRequest struct {
-	teiInputs
+// vectorSettings are the settings of vectors.
+type vectorSettings struct {
+	teiSettings
 	Normalize  *bool `json:"normalize"`
 	Dimensions *int  `json:"dimensions" least:"1"`
 }
 
+func (v vectorSettings) or(p vectorSettings) (vectorSettings, error) {
+	var errs [3]error
+	v.teiSettings, errs[0] = v.teiSettings.or(p.teiSettings)
+	v.Normalize, errs[1] = one(v.Normalize, "normalize", p.Normalize, "parameters.normalize")
+	v.Dimensions, errs[2] = one(v.Dimensions, "dimensions", p.Dimensions, "parameters.dimensions")
+	return v, cmp.Or(errs[:]...)
+}
+
+type teiEmbedRequest struct {
+	Model  string `json:"model"`
+	Inputs inputs `json:"inputs" required:"yes"`
+	vectorSettings
+
+	Parameters vectorSettings `json:"parameters"`
+	Options    hfOptions      `json:"options"`
+}
+
 func (c *call) teiEmbed(q *teiEmbedRequest) ([][]float32, error) {
-	m, err := c.text("", forEmbedding...)
+	m, err := c.text(q.Model, forEmbedding...)
 	if err != nil {
 		return nil, err
 	}
-	texts, o, err := q.texts(c, m)
+	v, err := q.or(q.Parameters)
 	if err != nil {
 		return nil, err
 	}
-	normalize := q.Normalize == nil || *q.Normalize
+	o, err := c.settings(m, "inputs", v.teiSettings)
+	if err != nil {
+		return nil, err
+	}
+	texts, err := c.texts(m, "inputs", q.Inputs)
+	if err != nil {
+		return nil, err
+	}
+	normalize := v.Normalize == nil || *v.Normalize
 	o.Normalize = &normalize
-	return c.embed(m, texts, q.Dimensions, o)
+	return c.embed(m, texts, v.Dimensions, o)
 }
 
 // perToken is an answer with much for each token of a text. It is made while it is written, by parts of the texts: what it holds at a time
 // is what a part needs.
 func perToken[T any](c *call, q *teiInputs, do func(m *pipeline.Model, texts []string, o pipeline.EmbedOptions) ([]T, error),
 	tasks ...pipeline.Task) (listOf[T], error) {
-	m, err := c.text("", tasks...)
+	m, err := c.text(q.Model, tasks...)
 	if err != nil {
 		return nil, err
 	}
-	texts, o, err := q.texts(c, m)
+	settings, err := q.or(q.Parameters)
+	if err != nil {
+		return nil, err
+	}
+	o, err := c.settings(m, "inputs", settings)
+	if err != nil {
+		return nil, err
+	}
+	texts, err := c.texts(m, "inputs", q.Inputs)
 	if err != nil {
 		return nil, err
 	}
@@ -141,23 +204,29 @@ func (c *call) teiEmbedSparse(q *teiInputs) (listOf[listOf[teiWeight]], error) {
 }
 
 type teiPredictRequest struct {
-	Inputs    pairs  `json:"inputs" required:"yes"`
-	Truncate  *bool  `json:"truncate"`
-	Direction string `json:"truncation_direction" enum:"Left,Right,left,right"`
-	Raw       bool   `json:"raw_scores"`
+	Model  string `json:"model"`
+	Inputs pairs  `json:"inputs" required:"yes"`
+	teiCut
+	Raw bool `json:"raw_scores"`
 
 	Parameters struct { // those of text classification at Hugging Face
 		TopK     *int   `json:"top_k" least:"1"`
 		Function string `json:"function_to_apply" enum:"none,sigmoid,softmax"`
+		teiCut
 	} `json:"parameters"`
+	Options hfOptions `json:"options"`
 }
 
 func (c *call) teiPredict(q *teiPredictRequest) (a oneOrMore[[]pipeline.Score], err error) {
-	m, err := c.text("", pipeline.Classifying, pipeline.Reranking)
+	m, err := c.text(q.Model, pipeline.Classifying, pipeline.Reranking)
 	if err != nil {
 		return a, err
 	}
-	cut, rows := c.lengths("inputs", q.Truncate, q.Direction)
+	of, err := q.or(q.Parameters.teiCut)
+	if err != nil {
+		return a, err
+	}
+	cut, rows := c.lengths(of.of("inputs"))
 	if err := c.check("inputs", len(q.Inputs.list)); err != nil {
 		return a, err
 	}
@@ -185,12 +254,14 @@ func function(raw bool) pipeline.Function {
 }
 
 type teiRerankRequest struct {
-	Query     *string  `json:"query" required:"yes"`
-	Texts     []string `json:"texts" required:"yes"`
-	Truncate  *bool    `json:"truncate"`
-	Direction string   `json:"truncation_direction" enum:"Left,Right,left,right"`
-	Raw       bool     `json:"raw_scores"`
-	Return    bool     `json:"return_text"`
+	Model string   `json:"model"`
+	Query *string  `json:"query" required:"yes"`
+	Texts []string `json:"texts" required:"yes" some:"yes"`
+	TopN  *int     `json:"top_n" least:"1"`
+	teiCut
+	Raw     bool      `json:"raw_scores"`
+	Return  bool      `json:"return_text"`
+	Options hfOptions `json:"options"`
 }
 
 type teiRank struct {
@@ -200,15 +271,16 @@ type teiRank struct {
 }
 
 func (c *call) teiRerank(q *teiRerankRequest) ([]teiRank, error) {
-	m, err := c.text("", forRanking...)
+	m, err := c.text(q.Model, forRanking...)
 	if err != nil {
 		return nil, err
 	}
 	if err := c.check("texts", len(q.Texts)); err != nil {
 		return nil, err
 	}
-	cut, rows := c.lengths("texts", q.Truncate, q.Direction)
-	ranked, err := c.rerank(m, *q.Query, q.Texts, pipeline.RerankOptions{Function: function(q.Raw), Truncated: cut, Encode: rows})
+	cut, rows := c.lengths(q.of("texts"))
+	ranked, err := c.rerank(m, *q.Query, q.Texts, pipeline.RerankOptions{TopK: number(q.TopN), Function: function(q.Raw), Truncated: cut,
+		Encode: rows})
 	if err != nil {
 		return nil, err
 	}
@@ -223,31 +295,27 @@ func (c *call) teiRerank(q *teiRerankRequest) ([]teiRank, error) {
 }
 
 type teiSimilarityRequest struct {
+	Model  string `json:"model"`
 	Inputs struct {
 		Source    *string  `json:"source_sentence" required:"yes"`
-		Sentences []string `json:"sentences" required:"yes"`
+		Sentences []string `json:"sentences" required:"yes" some:"yes"`
 	} `json:"inputs" required:"yes"`
-	Parameters struct {
-		Truncate  *bool  `json:"truncate"`
-		Direction string `json:"truncation_direction" enum:"Left,Right,left,right"`
-		Prompt    string `json:"prompt_name"`
-	} `json:"parameters"`
+	Parameters teiSettings `json:"parameters"`
+	Options    hfOptions   `json:"options"`
 }
 
 func (c *call) teiSimilarity(q *teiSimilarityRequest) ([]float64, error) {
-	m, err := c.text("", forEmbedding...)
+	m, err := c.text(q.Model, forEmbedding...)
 	if err != nil {
 		return nil, err
 	}
 	if err := c.check("inputs.sentences", len(q.Inputs.Sentences)); err != nil {
 		return nil, err
 	}
-	p := q.Parameters
-	o := pipeline.EmbedOptions{}
-	if o.PromptName, err = prompt(m, p.Prompt); err != nil {
+	o, err := c.settings(m, "inputs", q.Parameters)
+	if err != nil {
 		return nil, err
 	}
-	o.Truncated, o.Encode = c.lengths("inputs", p.Truncate, p.Direction)
 	vectors, err := c.embed(m, append([]string{*q.Inputs.Source}, q.Inputs.Sentences...), nil, o)
 	if err != nil {
 		return nil, err
@@ -260,6 +328,7 @@ func (c *call) teiSimilarity(q *teiSimilarityRequest) ([]float64, error) {
 }
 
 type teiTokenizeRequest struct {
+	Model   string `json:"model"`
 	Inputs  inputs `json:"inputs" required:"yes"`
 	Special *bool  `json:"add_special_tokens"`
 	Prompt  string `json:"prompt_name"`
@@ -274,7 +343,7 @@ type teiToken struct {
 }
 
 func (c *call) teiTokenize(q *teiTokenizeRequest) (listOf[listOf[teiToken]], error) {
-	m, err := c.text("")
+	m, err := c.text(q.Model)
 	if err != nil {
 		return nil, err
 	}
@@ -323,12 +392,13 @@ func tokensOf(m *pipeline.Model, e *tokenizer.Encoding, special bool) listOf[tei
 }
 
 type teiDecodeRequest struct {
-	IDs  inputs `json:"ids" required:"yes"`
-	Skip *bool  `json:"skip_special_tokens"`
+	Model string  `json:"model"`
+	IDs   idLists `json:"ids" required:"yes"`
+	Skip  *bool   `json:"skip_special_tokens"`
 }
 
 func (c *call) teiDecode(q *teiDecodeRequest) ([]string, error) {
-	m, err := c.text("")
+	m, err := c.text(q.Model)
 	if err != nil {
 		return nil, err
 	}

@@ -37,6 +37,7 @@ type encodeOptions struct {
 	multiple int
 	spans    bool
 	bare     bool
+	most     int // tokens of a sequence; 0 for no such bound
 	ask      func(bytes int64) error
 }
 
@@ -77,6 +78,9 @@ func Pad(side Side, multiple int) EncodeOption {
 
 // Bare leaves out the special tokens, as add_special_tokens=False does.
 func Bare() EncodeOption { return func(o *encodeOptions) { o.bare = true } }
+
+// AtMost lowers the maximum length of sequences to n tokens, special tokens included. It does not raise it. n is above 0.
+func AtMost(n int) EncodeOption { return func(o *encodeOptions) { o.most = n } }
 
 // Spans fills in the Offsets, CharOffsets, Words, Sequences and Special of an encoding.
 func Spans() EncodeOption { return func(o *encodeOptions) { o.spans = true } }
@@ -153,6 +157,9 @@ func (t *Tokenizer) Encodings(inputs []Input, maxLength int, options ...EncodeOp
 func (t *Tokenizer) appendEncodings(encodings []Encoding, input Input, maxLength int, o encodeOptions) ([]Encoding, error) {
 	tmpl := t.post.template(input.pair, o.bare)
 	room := math.MaxInt - 1
+	if o.most > 0 && (maxLength == 0 || o.most < maxLength) {
+		maxLength = o.most
+	}
 	if maxLength != 0 {
 		if room = maxLength - tmpl.specials(); room < 0 {
 			return nil, noRoom("a maximum length of %d has no room for the %d special tokens of a sequence", maxLength, tmpl.specials())

@@ -39,6 +39,7 @@ import (
 type serving struct {
 	address   string
 	grpc      string
+	debug     string
 	traces    string
 	cert, key string
 	keys      []string
@@ -106,6 +107,8 @@ SIGHUP opens the model files again without failing a request.`,
 	f.StringVar(&s.address, "address", "127.0.0.1:8080",
 		"address to listen on, or a port of this machine alone; 0.0.0.0:8080 listens on all networks")
 	f.StringVar(&s.grpc, "grpc-address", "", "address to listen on for the Open Inference Protocol over gRPC (default none)")
+	f.StringVar(&s.debug, "debug-address", "", "address to listen on for Go's profiles at /debug/pprof/, which need no key, such as "+
+		"127.0.0.1:6060 (default none)")
 	f.StringVar(&s.traces, "otlp", "", "URL of a collector of OpenTelemetry traces, such as http://127.0.0.1:4318 (default none)")
 	f.StringArrayVar(&s.keys, "api-key", nil, "key that requests must present (repeatable; separated by commas in the environment)")
 	f.StringVar(&s.keyFile, "api-key-file", "", "file with a key on each line")
@@ -240,6 +243,9 @@ func (s *serving) serverOptions(log *slog.Logger) (server.Options, error) {
 			return o, err
 		}
 	}
+	if host, _, err := net.SplitHostPort(s.debug); s.debug != "" && (err != nil || host == "") {
+		return o, usagef("--debug-address %s: want HOST:PORT, such as 127.0.0.1:6060; 0.0.0.0:6060 shows profiles to all networks", s.debug)
+	}
 	if limit := s.open.Compile.MemoryLimit; limit != 0 && limit < leastMemory {
 		return o, usagef("--memory-limit %d: want at least %d", limit, leastMemory)
 	}
@@ -341,6 +347,15 @@ func (s *serving) run(c *cobra.Command, args []string) (err error) {
 		defer l.Close()
 		ends, listeners, urls = append(ends, s.web(s.base(l.Addr(), s.grpc), handler.GRPC(), o, secure, log)), append(listeners, l),
 			append(urls, "grpc", l.Addr().String())
+	}
+	if s.debug != "" {
+		l, err := listen(c.Context(), s.debug, o.Proxies)
+		if err != nil {
+			return err
+		}
+		defer l.Close()
+		ends, listeners, urls = append(ends, s.web(s.base(l.Addr(), s.debug), handler.Debug(), o, secure, log)), append(listeners, l),
+			append(urls, "debug", scheme+"://"+l.Addr().String()+"/debug/pprof/")
 	}
 	if err := bound(listeners, connectionsPerRequest*o.MaxRequests, log); err != nil {
 		return err

@@ -58,6 +58,7 @@ func TestServeFlags(t *testing.T) {
 			without: "may not use the server", with: "[[0.03"},
 		{flag: "trusted-proxies", value: "127.0.0.0/8", path: "/embed", body: embed, without: "from=127.0.0.1:", with: "client=192.0.2.1"},
 		{flag: "grpc-address", value: "127.0.0.1:0", path: "/health", without: "msg=serving", with: "grpc=127.0.0.1:"},
+		{flag: "debug-address", value: "127.0.0.1:0", path: "/health", without: "msg=serving", with: "/debug/pprof/"},
 	} {
 		asked[c.flag] = true
 		model := served + "minilm"
