@@ -119,15 +119,14 @@ func (m *Model) checkGLiNER() error {
 
 // TagZeroShotOptions are the options of TagZeroShot.
 type TagZeroShotOptions struct {
-	Threshold  float64   // that the score of an entity exceeds; 0 for 0.5
-	MultiLabel bool      // whether the same words may have several labels
-	Nested     bool      // whether an entity may be inside of another (flat_ner=False in Python)
-	Truncated  Truncated // is never called: long texts are read in windows
+	Threshold  float64 // that the score of an entity exceeds; 0 for 0.5
+	MultiLabel bool    // whether the same words may have several labels
+	Nested     bool    // whether an entity may be inside of another (flat_ner=False in Python)
 }
 
 // TagZeroShot returns the entities of each text that have one of the labels, in order; without labels there are none. It requires a GLiNER
-// model. It reads a text that is longer than the model's limit in windows that overlap by half. It fails as Embed does, and if a label is
-// empty or the labels leave no room for text.
+// model. It reads a text that is longer than the model's limit in windows that overlap by half, and cuts none. It fails as Embed does, and
+// if a label is empty or the labels leave no room for text.
 func (m *Model) TagZeroShot(ctx context.Context, texts, labels []string, o TagZeroShotOptions) ([][]Entity, error) {
 	c := m.gliner
 	if c == nil {

@@ -342,8 +342,10 @@ func (m *Model) Tokens() int64 { return m.schedule.ran.Load() }
 // inputBytes is about what an input takes beside its tokens: its texts twice, its sequence in the queue, and its entries in lists.
 const inputBytes = 512
 
-// A Truncated is called for each truncated text, with its index, its number of tokens, and the limit. Calls do not overlap.
-type Truncated func(index, tokens, limit int)
+// A Truncated is called once for each text of which tokens are left out, with the text's index, the tokens that it has without the cut, and
+// the tokens that are read of it. Special tokens are among both. Tokens is 0 if the whole text cannot be counted: it takes more memory or
+// time than one text may. Of a pair, the tokens are those of both texts. Calls do not overlap. A text that is read in windows is not cut.
+type Truncated func(index, tokens, read int)
 
 // encode makes sequences of inputs, in parallel.
 func (m *Model) encode(ctx context.Context, inputs []tokenizer.Input, length int, cut Truncated,
@@ -377,10 +379,10 @@ func (m *Model) encode(ctx context.Context, inputs []tokenizer.Input, length int
 	for _, sequence := range sequences {
 		if sequence.Truncated && cut != nil {
 			n, err := m.tok.Count(inputs[sequence.Input], count...)
-			if err != nil {
-				return nil, err
+			if err != nil { // the text is read all the same: its end has not been looked at
+				n = 0
 			}
-			cut(sequence.Input, n, length)
+			cut(sequence.Input, n, len(sequence.InputIDs))
 		}
 	}
 	return sequences, nil

@@ -82,7 +82,8 @@ func TestDocumentsFields(t *testing.T) {
 			i := min(int(accessOf(kind)), 1)
 			names[i] = append(names[i], "`"+path+"`")
 		})
-		fmt.Fprintf(&b, "| %s | %s | %s |\n", strings.Join(slices.Compact(paths[request]), ", "), strings.Join(names[0], ", "), strings.Join(names[1], ", "))
+		fmt.Fprintf(&b, "| %s | %s | %s |\n", strings.Join(slices.Compact(paths[request]), ", "),
+			strings.Join(names[0], ", "), strings.Join(names[1], ", "))
 	}
 	b.WriteString("\n| field | sent by | taken | because |\n|---|---|---|---|\n")
 	for _, name := range slices.Sorted(maps.Keys(foreign)) {
@@ -175,7 +176,8 @@ func TestRerankFields(t *testing.T) {
 			Prompt int `json:"prompt_tokens"`
 		}
 	}) {
-		status, text := ask(t, "POST", h.URL+"/v1/rerank", fmt.Sprintf(`{"query": "a cat", "documents": %s%s}`, jsonOf(t, documents), fields), &a)
+		status, text := ask(t, "POST", h.URL+"/v1/rerank", fmt.Sprintf(`{"query": "a cat", "documents": %s%s}`,
+			jsonOf(t, documents), fields), &a)
 		require.Equal(t, 200, status, text)
 		return a
 	}

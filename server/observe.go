@@ -28,6 +28,7 @@ type record struct {
 	model  string
 	usage  pipeline.Usage
 	status int
+	cut    int // texts of which tokens were left out
 	err    error
 }
 
@@ -106,6 +107,9 @@ func (s *Server) note(r *http.Request, rec *record, took time.Duration) {
 	if rec.model != "" {
 		attrs = append(attrs, slog.String("model", rec.model), slog.Int("texts", rec.usage.Sequences), slog.Int("tokens", rec.usage.Tokens),
 			slog.Duration("queued", rec.usage.Queued))
+	}
+	if rec.cut > 0 {
+		attrs = append(attrs, slog.Int("truncated", rec.cut))
 	}
 	if rec.err != nil {
 		attrs = append(attrs, slog.String("error", rec.err.Error()))

@@ -242,6 +242,7 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, routes []route, 
 	if err != nil {
 		return err
 	}
+	c.announce(w.Header())
 	if own, ok := answer.(interface {
 		write(context.Context, http.ResponseWriter) error
 	}); ok {
@@ -321,6 +322,7 @@ type call struct {
 	body    io.Reader // what is left of it
 	used    []*opened
 	dones   []func()
+	cuts    []string // as cutHeader has them
 }
 
 // intact is an error if a model that was used is not what was opened.
@@ -433,17 +435,42 @@ func (c *call) decodeIDs(m *pipeline.Model, field string, ids []int64, skipSpeci
 	return m.Encoder().Decode(ids, skipSpecial)
 }
 
-// lengths decides how to handle texts that are too long: they are truncated, or the request fails.
+// cutHeader is the header of an answer that names the texts of which the model has not read all: the index of each among the texts of the
+// request, and the tokens that it has, such as "0=812, 3=600".
+const cutHeader = "X-Truncated"
+
+// namedCuts is how many texts cutHeader names. The number of the others follows as "+17".
+const namedCuts = 64
+
+// noteCut notes that a text is cut.
+func (c *call) noteCut(index, tokens, limit int) {
+	if c.record.cut++; c.record.cut <= namedCuts {
+		c.cuts = append(c.cuts, fmt.Sprintf("%d=%d", index, max(tokens, limit+1)))
+	}
+}
+
+// announce writes the header of texts that were cut. It is called before the answer begins.
+func (c *call) announce(h http.Header) {
+	cuts := c.cuts
+	if more := c.record.cut - len(cuts); more > 0 {
+		cuts = append(cuts, fmt.Sprintf("+%d", more))
+	}
+	if len(cuts) > 0 {
+		h.Set(cutHeader, strings.Join(cuts, ", "))
+	}
+}
+
+// lengths decides how to handle texts that are too long: they are truncated, which the answer announces, or the request fails.
 func (c *call) lengths(q cut) (pipeline.Truncated, []tokenizer.EncodeOption) {
 	if q.truncate == nil && !c.server.options.NoTruncate || q.truncate != nil && *q.truncate {
-		return nil, q.options()
+		return c.noteCut, q.options()
 	}
 	ctx, cancel := context.WithCancelCause(c.ctx)
 	c.ctx = ctx
 	c.dones = append(c.dones, func() { cancel(nil) })
 	return func(index, tokens, limit int) {
 		cancel(failf(http.StatusRequestEntityTooLarge, q.field, "field %q: text %d has %d tokens, more than the maximum of %d", q.field,
-			index, tokens, limit))
+			index, max(tokens, limit+1), limit))
 	}, q.options()
 }
 

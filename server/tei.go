@@ -127,16 +127,15 @@ func perToken[T any](c *call, q *teiInputs, do func(m *pipeline.Model, texts []s
 		return nil, err
 	}
 	for i, text := range texts { // what is too long has to be known before the answer begins
-		if o.Truncated == nil {
-			break
-		}
-		if n, err := m.TokenCount(c.ctx, m.Prompts()[o.PromptName]+text); err != nil {
-			return nil, err
-		} else if n > m.MaxLength {
+		n, err := m.TokenCount(c.ctx, m.Prompts()[o.PromptName]+text)
+		if err != nil || m.MaxLength > 0 && n > m.MaxLength { // what cannot be counted is too long
 			o.Truncated(i, n, m.MaxLength)
+		}
+		if c.ctx.Err() != nil {
 			return nil, c.explain(c.ctx.Err(), m)
 		}
 	}
+	o.Truncated = nil // all are known
 	return func(yield func(T) error) error {
 		return c.parts(texts, func(part []string) error {
 			list, err := do(m, part, o)

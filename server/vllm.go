@@ -34,7 +34,8 @@ type vllmHead struct {
 }
 
 func (c *call) vllmHead(prefix string) vllmHead {
-	return vllmHead{fmt.Sprintf("%s-%s", prefix, c.record.id), "list", time.Now().Unix(), c.record.model, vllmUsage{openAIUsage: c.tokens()}}
+	return vllmHead{fmt.Sprintf("%s-%s", prefix, c.record.id), "list", time.Now().Unix(), c.record.model,
+		vllmUsage{openAIUsage: c.tokens()}}
 }
 
 type vllmClassifyRequest struct {
@@ -163,7 +164,8 @@ func (c *call) scorePairs(q *vllmScoring, first, second []string, field string) 
 	cut, rows := c.lengths(q.cut(field, q.Truncate))
 	var scores []float64
 	if m.Task == pipeline.Embedding {
-		vectors, err := c.embed(m, append(first[:len(first):len(first)], second...), nil, pipeline.EmbedOptions{Truncated: cut, Encode: rows})
+		vectors, err := c.embed(m, append(first[:len(first):len(first)], second...), nil,
+			pipeline.EmbedOptions{Truncated: cut, Encode: rows})
 		if err != nil {
 			return a, err
 		}

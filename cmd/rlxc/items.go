@@ -21,6 +21,7 @@ type item struct {
 	second *string
 	copied []any // as convert of the flags made them; null is nil
 	err    error // of a record that has no text
+	cut    int   // tokens of a text of which the model reads fewer; 0 for a text that it reads whole
 }
 
 // failure is the error of an item, with where it is.

@@ -144,7 +144,7 @@ func rerankCommand() *cobra.Command {
 			if asJSON, _ := c.Flags().GetBool("json"); asJSON {
 				var lines bytes.Buffer
 				for _, r := range ranked {
-					err = errors.Join(err, jsonLines{}.add(&lines, item{}, r))
+					err = errors.Join(err, jsonLines{}.add(&lines, item{cut: items[r.Index].cut}, r))
 				}
 				_, failed := machine(c).Write(lines.Bytes())
 				return errors.Join(err, failed)
@@ -225,9 +225,7 @@ characters. Long texts are read by windows that overlap. A GLiNER model finds sp
 				var values [][]pipeline.Entity
 				var err error
 				if len(labels) > 0 {
-					o := zero
-					o.Truncated = cut
-					values, err = m.TagZeroShot(ctx, plain(items), labels, o)
+					values, err = m.TagZeroShot(ctx, plain(items), labels, zero)
 				} else {
 					o := o
 					o.Truncated = cut

@@ -38,7 +38,10 @@ var outputFormats = []*outputFormat{
 	{".npz", true, false, nil, func(_ *textCommand, k task, _ []*column, size int) encoder { return &matrix{size, k.output, true} }},
 }
 
-// jsonLines are objects, one a line, with the copied fields in front.
+// cutColumns are the fields of a JSON line whose text is cut: true, and the tokens that the text has.
+var cutColumns = []string{"truncated", "token_count"}
+
+// jsonLines are objects, one a line, with the copied fields in front and cutColumns at the end.
 type jsonLines struct{ copied []*column }
 
 func (j jsonLines) add(round *bytes.Buffer, it item, result any) error {
@@ -65,7 +68,11 @@ func (j jsonLines) add(round *bytes.Buffer, it item, result any) error {
 	}
 	round.WriteByte('{')
 	round.Write(own.Next(copied))
-	round.Write(own.Bytes()[1:])
+	line := own.Bytes()[1:]
+	if it.cut > 0 {
+		line = fmt.Appendf(bytes.TrimSuffix(line, []byte("}\n")), `,"%s":true,"%s":%d}`+"\n", cutColumns[0], cutColumns[1], it.cut)
+	}
+	round.Write(line)
 	return nil
 }
 

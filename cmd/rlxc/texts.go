@@ -105,9 +105,10 @@ func (t *textCommand) start(c *cobra.Command, args []string) (in *textReader, m 
 // toldCuts is how many texts are named that are too long; the rest is counted.
 const warnedCuts = 5
 
-// truncated says which of some items are too long.
+// truncated notes which of some items are cut: in the items, for JSON lines, and on standard error for the first.
 func (t *textCommand) truncated(c *cobra.Command, items []item) pipeline.Truncated {
 	return func(i, tokens, limit int) {
+		items[i].cut = max(tokens, limit+1) // a text that cannot be counted has more
 		if t.cut++; t.cut <= warnedCuts {
 			fmt.Fprintf(c.ErrOrStderr(), "%s: %d tokens, truncated to %d\n", items[i].where, tokens, limit)
 		}
@@ -282,7 +283,7 @@ func (t *textCommand) formats(c *cobra.Command) error {
 
 // clash finds copied fields that have the name of one of the result's.
 func (t *textCommand) clash(k task, copied []*column) error {
-	names := []string{errorColumn}
+	names := append([]string{errorColumn}, cutColumns...)
 	eachField(reflect.ValueOf(k.example), func(_ reflect.StructField, name string, used bool) {
 		if used {
 			names = append(names, name)
@@ -343,7 +344,8 @@ func (t *textCommand) results(c *cobra.Command, items []item, k task) ([]any, er
 	values := make([]any, len(items))
 	for i, it := range items {
 		if it.err == nil {
-			values[i], some = some[0], some[1:]
+			values[i], items[i].cut = some[0], good[0].cut
+			some, good = some[1:], good[1:]
 		}
 	}
 	return values, nil
