@@ -188,10 +188,13 @@ type Ranked struct {
 type RerankOptions struct {
 	TopK int // how many documents; 0 for all
 	// Function makes a score of the logits. If it is "", the model's files decide as in sentence-transformers: Sigmoid for one logit,
-	// Softmax for two, of which the second is the score.
-	Function  Function
-	Encode    []tokenizer.EncodeOption // how texts are encoded, such as tokenizer.Truncate
-	Truncated Truncated
+	// Softmax for two, of which the second is the score. A decoder's logit is that of its word for yes less that of its word for no:
+	// Qwen3-Reranker has Sigmoid then, and mxbai-rerank-v2 NoFunction, as their publishers have it.
+	Function Function
+	// Instruction describes to a decoder what makes a document relevant. If it is "", the model's own is taken. Other models take none.
+	Instruction string
+	Encode      []tokenizer.EncodeOption // how texts are encoded, such as tokenizer.Truncate
+	Truncated   Truncated
 }
 
 // Rerank sorts documents by how well they answer a query, the best first. It uses a cross-encoder, or MaxSim for a model that makes a
@@ -199,7 +202,7 @@ type RerankOptions struct {
 func (m *Model) Rerank(ctx context.Context, query string, documents []string, o RerankOptions) ([]Ranked, error) {
 	var scores []float64
 	var err error
-	if !m.heads.logits.form.perText() && m.Can(MultiVector) {
+	if m.judge == nil && !m.heads.logits.form.perText() && m.Can(MultiVector) {
 		scores, err = m.maxSims(ctx, query, documents, o)
 	} else {
 		pairs := make([]Pair, len(documents))
@@ -222,9 +225,19 @@ func (m *Model) Rerank(ctx context.Context, query string, documents []string, o 
 	return out, nil
 }
 
-// ScorePairs returns a cross-encoder's score for each pair. It fails as Embed does, and if the model has more than two logits.
+// ScorePairs returns the score of a cross-encoder, or of a decoder that reranks, for each pair. It fails as Embed does, and if the model
+// has more than two logits of a text.
 func (m *Model) ScorePairs(ctx context.Context, pairs []Pair, o RerankOptions) ([]float64, error) {
-	logits, err := m.logits(ctx, pairs, "rerank", o.Truncated, o.Encode...)
+	if o.Instruction != "" && m.judge == nil {
+		return nil, invalidf("an instruction is for rerankers that are decoders, such as Qwen3-Reranker: this model takes none")
+	}
+	var logits [][]float64
+	var err error
+	if m.judge != nil {
+		logits, err = m.judged(ctx, pairs, o)
+	} else {
+		logits, err = m.logits(ctx, pairs, "rerank", o.Truncated, o.Encode...)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -246,6 +259,9 @@ func (m *Model) ScorePairs(ctx context.Context, pairs []Pair, o RerankOptions) (
 func (m *Model) activation(logits int) Function {
 	if logits == 2 {
 		return Softmax
+	}
+	if m.judge != nil {
+		return m.judge.function
 	}
 	for _, file := range []*string{m.prompts.Activation, m.config.Sentence.Activation, m.config.OldActivation} {
 		if file == nil {

@@ -192,7 +192,7 @@ func shapesOf(infos []rlxc.ValueInfo) string {
 
 // labelsTokens reports whether the logits may be those of labels for each token.
 func (m *Model) labelsTokens() bool {
-	return m.heads.logits.form == tokenVectors && m.Task != Filling && m.Task != Sparse
+	return m.heads.logits.form == tokenVectors && m.Task != Filling && m.Task != Sparse && m.judge == nil
 }
 
 // weighsWords reports whether the logits may be those of all words of the vocabulary for each token.

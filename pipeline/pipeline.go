@@ -79,6 +79,8 @@ type Model struct {
 	engine   *padded
 	schedule *scheduler
 	heads    outputs
+	judge    *judge   // nil unless a decoder reranks
+	answers  [2]int64 // token ids of yes and no, of a judge
 
 	marked   sync.Once
 	hasMarks bool // see wordPieces
@@ -142,6 +144,9 @@ func open(ctx context.Context, what string, o Options) (_ *Model, err error) {
 		return m, err
 	}
 	if m.heads, err = m.findOutputs(named); err != nil {
+		return m, err
+	}
+	if err := m.findJudge(); err != nil {
 		return m, err
 	}
 	if m.gliner != nil {

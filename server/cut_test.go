@@ -46,7 +46,8 @@ func TestCutTextsAreAnnounced(t *testing.T) {
 		many[i] = long
 	}
 	w := httptest.NewRecorder()
-	s.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/embed", strings.NewReader(`{"inputs": `+jsonOf(t, many)+`}`)))
+	s.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/embed",
+		strings.NewReader(`{"inputs": `+jsonOf(t, many)+`}`)))
 	require.Equal(t, 200, w.Code)
 	require.True(t, strings.HasSuffix(w.Header().Get(cutHeader), ", 63=202, +3"), w.Header().Get(cutHeader))
 }

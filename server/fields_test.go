@@ -6,6 +6,7 @@ import (
 	"maps"
 	"net/http/httptest"
 	"os"
+	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
@@ -145,6 +146,26 @@ func TestClientsFieldsAreHonoured(t *testing.T) {
 			require.Equal(t, usage(like), usage(with))
 			require.NotEqual(t, usage(unlike), usage(with))
 		})
+	}
+}
+
+// TestDecodersRerankOverHTTP compares scores of a decoder with those that transformers computed (pipeline/testdata/judges).
+func TestDecodersRerankOverHTTP(t *testing.T) {
+	folder := filepath.Join(testdata, "judges", "qwen3")
+	_, h := start(t, Options{}, Model{Name: "judge", Path: folder})
+	var want struct {
+		Queries, Documents []string
+		Plain              [][]float64
+	}
+	data, err := os.ReadFile(filepath.Join(folder, "answers.json"))
+	require.NoError(t, err)
+	require.NoError(t, json.Unmarshal(data, &want))
+	var a vllmScores
+	status, text := ask(t, "POST", h.URL+"/score", fmt.Sprintf(`{"text_1": %s, "text_2": %s}`, jsonOf(t, want.Queries[1]),
+		jsonOf(t, want.Documents)), &a)
+	require.Equal(t, 200, status, text)
+	for i, x := range a.Data {
+		require.InDelta(t, want.Plain[1][i], x.Score, 2e-5)
 	}
 }
 

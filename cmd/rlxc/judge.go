@@ -159,6 +159,7 @@ func rerankCommand() *cobra.Command {
 	t.register(c, "the document of a pair")
 	f := c.Flags()
 	f.StringVar(&query, "query", "", "query that documents are scored against")
+	f.StringVar(&o.Instruction, "instruction", "", "what makes a document relevant, for rerankers that are decoders (default the model's)")
 	f.IntVar(&o.TopK, "top", 0, "number of documents to print (default all)")
 	enum(c, &o.Function, "function", "function from logits to scores; overrides the model's files", pipeline.Functions()...)
 	return c

@@ -1,0 +1,179 @@
+package pipeline
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/rlxc/rlxc/internal/memory"
+	"github.com/rlxc/rlxc/tokenizer"
+)
+
+// A judge is how a decoder that was trained as a reranker is asked: it reads a prompt with the query and the document, and the logits of
+// two words at the last position are its answer. The score is the logit of yes less that of no.
+//
+//	segments  … "<Instruct>: {instruction}\n<Query>: {query}\n<Document>: {document}" …
+//	score     logits[last, id(yes)] - logits[last, id(no)]
+//
+// Each segment is tokenized alone, without special tokens, as the models were trained. Of the segment with {document}, tokens are left out at
+// the end if the sequence is too long.
+type judge struct {
+	model       string // the published models of this form, for findings
+	segments    []string
+	instruct    string // {instruct} in a segment, if there is an instruction; it contains {instruction}
+	instruction string // the default; empty for none
+	yes, no     string // tokens
+	function    Function
+}
+
+// judges are the forms by model_type in config.json. The texts are those of the models' publishers.
+var judges = map[string]*judge{
+	"qwen3": {
+		model: "Qwen3-Reranker",
+		segments: []string{"<|im_start|>system\nJudge whether the Document meets the requirements based on the Query and the Instruct " +
+			"provided. Note that the answer can only be \"yes\" or \"no\".<|im_end|>\n<|im_start|>user\n",
+			"{instruct}<Query>: {query}\n<Document>: {document}",
+			"<|im_end|>\n<|im_start|>assistant\n<think>\n\n</think>\n\n"},
+		instruct:    "<Instruct>: {instruction}\n",
+		instruction: "Given a web search query, retrieve relevant passages that answer the query",
+		yes:         "yes", no: "no", function: Sigmoid, // which is the softmax of the two
+	},
+	"qwen2": {
+		model: "mxbai-rerank-v2",
+		segments: []string{"<|im_start|>system\nYou are Qwen, created by Alibaba Cloud. You are a helpful assistant.<|im_end|>\n" +
+			"<|im_start|>user\n", "{instruct}query: {query}", "\n", "document: {document}", "\n",
+			"You are a search relevance expert who evaluates how well documents match search queries. For each query-document pair, " +
+				"carefully analyze the semantic relationship between them, then provide your binary relevance judgment (0 for not relevant, " +
+				"1 for relevant).\nRelevance:", "<|im_end|>\n<|im_start|>assistant\n"},
+		instruct: "instruction: {instruction}\n",
+		yes:      "1", no: "0", function: NoFunction,
+	},
+}
+
+// findJudge makes a reranker of a decoder that returns the logits of words and has no files of another task. It is called once, when the
+// outputs are known: the same architecture without a head embeds texts.
+func (m *Model) findJudge() error {
+	j := judges[m.config.ModelType]
+	decodes := slices.ContainsFunc(m.config.Architectures, func(a string) bool { return strings.HasSuffix(a, "ForCausalLM") })
+	if j == nil || !decodes || m.Task != Embedding || len(m.modules) > 0 || m.heads.logits.form != tokenVectors {
+		return nil
+	}
+	for i, token := range []string{j.yes, j.no} {
+		id, ok := m.tok.ID(token)
+		if !ok {
+			return fmt.Errorf("%s has no token %q, which rerankers of the form of %s answer with", m.Tokenizer, token, j.model)
+		}
+		m.answers[i] = id
+	}
+	m.judge, m.Task = j, Reranking
+	i := slices.IndexFunc(m.Found, func(f Finding) bool { return f.What == "task" })
+	m.Found[i] = Finding{"task", fmt.Sprintf("%s, in the form of %s: the logit of %q less that of %q", Reranking, j.model, j.yes, j.no),
+		"config.json"}
+	return nil
+}
+
+const documentMark = "{document}"
+
+// parts are the token ids of the segments before and after the document's segment, and the text of that segment up to the document.
+func (m *Model) parts(ctx context.Context, query, instruction string) (before, after []int64, lead string, err error) {
+	j := m.judge
+	instruct := ""
+	if instruction != "" {
+		instruct = strings.ReplaceAll(j.instruct, "{instruction}", instruction)
+	}
+	to := &before
+	for _, segment := range j.segments {
+		text, own := strings.CutSuffix(segment, documentMark)
+		// The query is put in last, so that braces in it stay text.
+		first, rest, found := strings.Cut(strings.Replace(text, "{instruct}", instruct, 1), "{query}")
+		if found {
+			first += query + rest
+		}
+		if own {
+			lead, to = first, &after
+			continue
+		}
+		e, err := m.tok.Encode(tokenizer.Text(first), 0, tokenizer.Bare(), tokenizer.Ask(memory.Asker(ctx)))
+		if err != nil {
+			return nil, nil, "", err
+		}
+		*to = append(*to, e.InputIDs...)
+	}
+	return before, after, lead, nil
+}
+
+// judged returns the score of each pair before its function: the logit of yes less that of no.
+func (m *Model) judged(ctx context.Context, pairs []Pair, o RerankOptions) ([][]float64, error) {
+	instruction := o.Instruction
+	if instruction == "" {
+		instruction = m.judge.instruction
+	}
+	out := make([][]float64, len(pairs))
+	sequences, ask := make([]*sequence, 0, len(pairs)), memory.Asker(ctx)
+	for next := 0; next < len(pairs); {
+		from, to := next, next+1 // the pairs of one query
+		for to < len(pairs) && pairs[to].First == pairs[from].First {
+			to++
+		}
+		before, after, lead, err := m.parts(ctx, pairs[from].First, instruction)
+		if err != nil {
+			return nil, err
+		}
+		inputs, length, around := make([]tokenizer.Input, to-from), 0, len(before)+len(after)
+		for i, p := range pairs[from:to] {
+			if p.Second == nil {
+				return nil, invalidf("a reranker compares two texts, but text %d has no second one", from+i)
+			}
+			if err := ask(int64(len(lead) + len(*p.Second))); err != nil {
+				return nil, err
+			}
+			inputs[i] = tokenizer.Text(lead + *p.Second)
+		}
+		if m.MaxLength > 0 {
+			if length = m.MaxLength - around; length < 1 {
+				return nil, fmt.Errorf("pipeline: the query and the prompt have %d tokens, of a maximum length of %d: %w", around, m.MaxLength,
+					tokenizer.ErrRoom)
+			}
+		}
+		cut := o.Truncated
+		if cut != nil {
+			cut = func(i, tokens, read int) {
+				if tokens > 0 {
+					tokens += around
+				}
+				o.Truncated(from+i, tokens, read+around)
+			}
+		}
+		options := append([]tokenizer.EncodeOption{tokenizer.Bare(), tokenizer.Truncate(tokenizer.LongestFirst, tokenizer.Right)}, o.Encode...)
+		encodings, err := m.encode(ctx, inputs, length, cut, options...)
+		if err != nil {
+			return nil, err
+		}
+		for i, e := range encodings {
+			if err := ask(8 * int64(around)); err != nil {
+				return nil, err
+			}
+			ids := slices.Concat(before, e.InputIDs, after)
+			sequences = append(sequences, &sequence{ids: ids, types: make([]int64, len(ids)), take: func(b *batch, at int) (err error) {
+				out[from+i], err = m.verdict(b, at)
+				return err
+			}})
+		}
+		next = to
+	}
+	return out, m.schedule.run(ctx, sequences)
+}
+
+// verdict is the logit of yes less that of no at the last position of a sequence.
+func (m *Model) verdict(b *batch, at int) ([]float64, error) {
+	logits, tokens, size, err := b.tokenVectors(m.heads.logits, at)
+	if err != nil {
+		return nil, err
+	}
+	last := logits[(tokens-1)*size:]
+	if most := max(m.answers[0], m.answers[1]); most >= int64(size) {
+		return nil, fmt.Errorf("pipeline: the model returns the logits of %d words, but its tokenizer has the token %d", size, most)
+	}
+	return []float64{float64(last[m.answers[0]]) - float64(last[m.answers[1]])}, nil
+}
