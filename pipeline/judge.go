@@ -16,8 +16,8 @@ import (
 //	segments  … "<Instruct>: {instruction}\n<Query>: {query}\n<Document>: {document}" …
 //	score     logits[last, id(yes)] - logits[last, id(no)]
 //
-// Each segment is tokenized alone, without special tokens, as the models were trained. Of the segment with {document}, tokens are left out at
-// the end if the sequence is too long.
+// Each segment is tokenized alone, without special tokens, as the models were trained. If the sequence is too long, tokens are left out at
+// the end of the segment with {document}.
 type judge struct {
 	model       string // the published models of this form, for findings
 	segments    []string
@@ -44,8 +44,8 @@ var judges = map[string]*judge{
 		segments: []string{"<|im_start|>system\nYou are Qwen, created by Alibaba Cloud. You are a helpful assistant.<|im_end|>\n" +
 			"<|im_start|>user\n", "{instruct}query: {query}", "\n", "document: {document}", "\n",
 			"You are a search relevance expert who evaluates how well documents match search queries. For each query-document pair, " +
-				"carefully analyze the semantic relationship between them, then provide your binary relevance judgment (0 for not relevant, " +
-				"1 for relevant).\nRelevance:", "<|im_end|>\n<|im_start|>assistant\n"},
+				"carefully analyze the semantic relationship between them, then provide your binary relevance judgment (0 for not " +
+				"relevant, 1 for relevant).\nRelevance:", "<|im_end|>\n<|im_start|>assistant\n"},
 		instruct: "instruction: {instruction}\n",
 		yes:      "1", no: "0", function: NoFunction,
 	},
@@ -132,8 +132,8 @@ func (m *Model) judged(ctx context.Context, pairs []Pair, o RerankOptions) ([][]
 		}
 		if m.MaxLength > 0 {
 			if length = m.MaxLength - around; length < 1 {
-				return nil, fmt.Errorf("pipeline: the query and the prompt have %d tokens, of a maximum length of %d: %w", around, m.MaxLength,
-					tokenizer.ErrRoom)
+				return nil, fmt.Errorf("pipeline: the query and the prompt have %d tokens, of a maximum length of %d: %w", around,
+					m.MaxLength, tokenizer.ErrRoom)
 			}
 		}
 		cut := o.Truncated
@@ -145,7 +145,8 @@ func (m *Model) judged(ctx context.Context, pairs []Pair, o RerankOptions) ([][]
 				o.Truncated(from+i, tokens, read+around)
 			}
 		}
-		options := append([]tokenizer.EncodeOption{tokenizer.Bare(), tokenizer.Truncate(tokenizer.LongestFirst, tokenizer.Right)}, o.Encode...)
+		options := append([]tokenizer.EncodeOption{tokenizer.Bare(), tokenizer.Truncate(tokenizer.LongestFirst, tokenizer.Right)},
+			o.Encode...)
 		encodings, err := m.encode(ctx, inputs, length, cut, options...)
 		if err != nil {
 			return nil, err

@@ -13,8 +13,8 @@ import (
 	"github.com/rlxc/rlxc/tokenizer"
 )
 
-// TestDecodersRerankAsPublished compares scores with those that transformers computed by the model cards of Qwen3-Reranker and with those of
-// the package mxbai-rerank, by small models with random weights (models/scripts/judges.py). One document is longer than the models take.
+// TestDecodersRerankAsPublished compares scores with those that transformers computed by the model card of Qwen3-Reranker and with those
+// of the package mxbai-rerank, by small models with random weights (models/scripts/judges.py). One document is longer than the models take.
 func TestDecodersRerankAsPublished(t *testing.T) {
 	for _, name := range []string{"qwen3", "qwen2"} {
 		t.Run(name, func(t *testing.T) {

@@ -55,7 +55,7 @@ func changed(t *testing.T, name, from, to string) string {
 
 var (
 	asked     = regexp.MustCompile(`"a( cat| cat and a dog| \[MASK\])?"`)
-	servedBy  = regexp.MustCompile(`"model": "(minilm|rerank)`)
+	servedBy  = regexp.MustCompile(`"model": "(minilm|rerank|classify)`)
 	unsettled = []string{"id", "created", "created_at", "total_duration", "load_duration"} // fields that differ between equal requests
 )
 

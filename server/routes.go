@@ -323,6 +323,7 @@ type call struct {
 	used    []*opened
 	dones   []func()
 	cuts    []string // as cutHeader has them
+	strict  bool     // a text that is too long is an error
 }
 
 // intact is an error if a model that was used is not what was opened.
@@ -468,9 +469,13 @@ func (c *call) lengths(q cut) (pipeline.Truncated, []tokenizer.EncodeOption) {
 	ctx, cancel := context.WithCancelCause(c.ctx)
 	c.ctx = ctx
 	c.dones = append(c.dones, func() { cancel(nil) })
+	c.strict = true
 	return func(index, tokens, limit int) {
-		cancel(failf(http.StatusRequestEntityTooLarge, q.field, "field %q: text %d has %d tokens, more than the maximum of %d", q.field,
-			index, max(tokens, limit+1), limit))
+		count := ours("more tokens than")
+		if tokens > 0 { // it is 0 if they cannot be counted
+			count = ours(fmt.Sprintf("%d tokens, more than", tokens))
+		}
+		cancel(failf(http.StatusRequestEntityTooLarge, q.field, "field %q: text %d has %s the maximum of %d", q.field, index, count, limit))
 	}, q.options()
 }
 

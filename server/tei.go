@@ -128,6 +128,9 @@ func perToken[T any](c *call, q *teiInputs, do func(m *pipeline.Model, texts []s
 	}
 	for i, text := range texts { // what is too long has to be known before the answer begins
 		n, err := m.TokenCount(c.ctx, m.Prompts()[o.PromptName]+text)
+		if err != nil && c.strict {
+			return nil, err
+		}
 		if err != nil || m.MaxLength > 0 && n > m.MaxLength { // what cannot be counted is too long
 			o.Truncated(i, n, m.MaxLength)
 		}
