@@ -15,7 +15,7 @@ type openAIEmbedRequest struct {
 	Input           inputs  `json:"input" required:"yes"`
 	Format          string  `json:"encoding_format" enum:"float,base64"`
 	Type            string  `json:"embedding_type" enum:"float,base64,binary,ubinary"`
-	Dimensions      *int    `json:"dimensions" least:"1"`
+	Dimensions      *int    `json:"dimensions" least:"0"`
 	OutputDimension *int    `json:"output_dimension" least:"1"`
 	Kind            string  `json:"input_type"`
 	Task            string  `json:"task"`
@@ -43,6 +43,9 @@ func (q *openAIEmbedRequest) embedding() (e embedding, kind string, err error) {
 	e.kind, errs[0] = one(q.Kind, "input_type", q.Task, "task")
 	e.dimensions, errs[1] = one(q.Dimensions, "dimensions", q.OutputDimension, "output_dimension")
 	e.normalize, errs[2] = one(q.Normalized, "normalized", q.Normalize, "normalize")
+	if number(e.dimensions) == 0 { // as infinity's client asks for all
+		e.dimensions = nil
+	}
 	kind, errs[3] = one(q.Type, "embedding_type", q.Format, "encoding_format")
 	return e, kind, cmp.Or(truncateErr, errs[0], errs[1], errs[2], errs[3])
 }

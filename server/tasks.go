@@ -17,7 +17,7 @@ func (a oneOrMore[T]) stream(e *encoder) error {
 	if a.one {
 		return e.value(reflect.ValueOf(a.list[0]))
 	}
-	return e.value(reflect.ValueOf(a.list))
+	return e.value(reflect.ValueOf(append([]T{}, a.list...))) // none are [], not null
 }
 
 // element is the type of a result.

@@ -12,6 +12,8 @@ mkdir -p "$work"
 "$work/venv/bin/uv" pip install --quiet --python "$work/venv/bin/python" -r "$here/clients/requirements.txt"
 [ -x "$work/apart/bin/python" ] || python3 -m venv "$work/apart"
 "$work/venv/bin/uv" pip install --quiet --python "$work/apart/bin/python" -r "$here/clients/apart.txt"
+[ -x "$work/own/bin/python" ] || python3 -m venv "$work/own"
+"$work/venv/bin/uv" pip install --quiet --python "$work/own/bin/python" -r "$here/clients/own.txt"
 npm install --silent --no-audit --no-fund --prefix "$work" openai@6
 go -C "$root" build -o "$work/rlxc" ./cmd/rlxc
 go -C "$here/clients" build -o "$work/openai-go" .
@@ -33,12 +35,15 @@ texts=("a cat sits on the mat" "where does the cat sit?" "the stock market fell 
 
 curl --silent --fail "$SERVED_URL/v1/embeddings" -H 'Authorization: Bearer secret' -d '{"model": "minilm", "input": "a cat sits on the mat"}' |
   "$work/venv/bin/python" "$here/clients/same.py" "$work/vectors.jsonl" curl
-for names in "openai huggingface tasks cohere langchain llamaindex ollama infinity triton" kserve; do # the last two cannot be in one process
+for names in "openai huggingface tasks cohere weaviate vllm langchain llamaindex ollama infinity triton" kserve; do # the last two cannot be in one process
   # shellcheck disable=SC2086
   "$work/venv/bin/python" "$here/clients/clients.py" "$work" $names
 done
 "$work/apart/bin/python" "$here/clients/clients.py" "$work" huggingface tasks litellm
+"$work/own/bin/python" "$here/clients/clients.py" "$work" infinity_client # which requires an older httpx than the others
+"$work/apart/bin/python" "$here/clients/clients.py" "$work" voyage
 cp "$here/clients/openai.mjs" "$work"
 node "$work/openai.mjs" "$work/vectors.jsonl"
 "$work/openai-go" "$work/vectors.jsonl"
+"$here/schema.sh"
 echo "all clients agree"

@@ -136,6 +136,13 @@ def cohere():
     first = cohere.Client(api_key="secret", base_url=url).rerank(model="rerank", query=texts[0], documents=texts[1:], return_documents=True)
     ranked(first.results, "cohere, version 1")
     assert first.results[0].document.text == texts[1 + first.results[0].index]
+    got = client.rerank(model="rerank", query=texts[0], documents=texts[1:], max_tokens_per_doc=4096, top_n=len(texts) - 1)
+    ranked(got.results, "cohere, max_tokens_per_doc")
+    eight = client.embed(model="minilm", texts=texts, input_type="search_document", embedding_types=["int8", "uint8"]).embeddings
+    signed = np.asarray(eight.int8, float)
+    assert np.array_equal(signed + 128, eight.uint8), "cohere, int8 and uint8"
+    cosines = (signed * want).sum(1) / np.linalg.norm(signed, axis=1)
+    assert cosines.min() > 0.999, cosines
     types = ["float", "base64", "binary", "ubinary"]
     got = client.embed(model="minilm", texts=texts, input_type="search_document", embedding_types=types).embeddings
     same(want, got.float_, "cohere, embed")
@@ -201,6 +208,71 @@ def infinity():
     print("ok infinity's models, input_type and rerank")
 
 
+def infinity_client():
+    """infinity's own client: the routes that its generated code reads."""
+    from infinity_client import Client
+    from infinity_client.api.default import classify, embeddings, health, models, rerank
+    from infinity_client.models import ClassifyInput, RerankInput
+
+    client = Client(base_url=url, headers=key, raise_on_unexpected_status=True)
+    assert health.sync(client=client).additional_properties["unix"] > 0
+    assert models.sync(client=client).data[0].id == "minilm"
+    from infinity_client.models import OpenAIEmbeddingInputText
+
+    got = embeddings.sync(client=client, body=OpenAIEmbeddingInputText(input_=texts, model="minilm"))
+    same(want, [d.embedding for d in got.data], version("infinity_client"))
+    got = rerank.sync(client=client, body=RerankInput(query=texts[0], documents=texts[1:], model="rerank"))
+    assert [r.index for r in got.results] == [r["index"] for r in ranks] and got.usage.prompt_tokens > 0, got
+    got = classify.sync(client=client, body=ClassifyInput(input_=texts[:2], model="classify"))
+    assert len(got.data) == 2 and got.data[0][0].label, got
+    print("ok infinity_client, health, models, rerank and classify")
+
+
+def weaviate():
+    """The bodies that Weaviate's modules send: its vectorizers are Go code of the database, which no registry has as a client."""
+    import requests
+
+    for path, body in (
+        ("/models/minilm/pipeline/feature-extraction", {"inputs": texts, "options": {"wait_for_model": False, "use_gpu": False, "use_cache": True}}),
+        ("/embed", {"model": "minilm", "inputs": texts, "options": {"wait_for_model": True}}),
+    ):
+        got = requests.post(url + path, json=body, headers=key)
+        assert got.status_code == 200, got.text
+        same(want, got.json(), "Weaviate's text2vec-huggingface, " + path)
+    body = {"model": "minilm", "input": texts, "task": "retrieval.passage", "normalized": True, "embedding_type": "float"}
+    got = requests.post(f"{url}/v1/embeddings", json=body, headers=key).json()
+    same(want, [d["embedding"] for d in got["data"]], "Weaviate's text2vec-jinaai")
+    body = {"model": "minilm", "input": texts, "truncation": True, "input_type": "document"}
+    got = requests.post(f"{url}/v1/embeddings", json=body, headers=key).json()
+    same(want, [d["embedding"] for d in got["data"]], "Weaviate's text2vec-voyageai")
+
+
+def voyage():
+    import voyageai
+
+    client = voyageai.Client(api_key="secret", base_url=f"{url}/v1")
+    same(want, client.embed(texts, model="minilm", input_type="document").embeddings, version("voyageai"))
+    ranked(client.rerank(texts[0], texts[1:], model="rerank", top_k=len(texts) - 1).results, "voyageai, rerank")
+
+
+def vllm():
+    """vLLM's routes, as its documentation asks: its clients are openai's and requests."""
+    import requests
+
+    def ask(path, **body):
+        answer = requests.post(url + path, json=body, headers=key)
+        assert answer.status_code == 200, answer.text
+        return answer.json()["data"]
+
+    scores = {r["index"]: r["score"] for r in ranks}
+    for path in ("/score", "/v1/score"):
+        for names in (("text_1", "text_2"), ("queries", "documents")):
+            got = ask(path, **{"model": "rerank", names[0]: texts[0], names[1]: texts[1:], "truncate_prompt_tokens": -1})
+            assert all(abs(d["score"] - scores[d["index"]]) < 1e-5 for d in got), got
+    assert abs(sum(ask("/classify", model="classify", input=texts[0])[0]["probs"]) - 1) < 1e-5
+    same(want, [d["data"] for d in ask("/pooling", model="minilm", input=texts)], "vLLM's score, classify and pooling")
+
+
 def litellm():
     import litellm
 
@@ -210,9 +282,11 @@ def litellm():
 
     same_vectors("openai", model="openai/minilm", api_base=f"{url}/v1")
     same_vectors("infinity", model="infinity/minilm", api_base=url)
+    answer = litellm.embedding(input=texts, api_key="secret", model="infinity/minilm", api_base=url, dimensions=7)
+    assert len(answer.data[0]["embedding"]) == 7, "litellm, output_dimension"
     same_vectors("cohere", model="cohere/minilm", api_base=f"{url}/v2/embed")
     for provider, base in (("cohere", f"{url}/v2/rerank"), ("infinity", url), ("jina_ai", f"{url}/v1")):
-        answer = litellm.rerank(model=f"{provider}/rerank", query=texts[0], documents=texts[1:], api_key="secret", api_base=base)
+        answer = litellm.rerank(model=f"{provider}/rerank", query=texts[0], documents=texts[1:], top_n=len(texts) - 1, api_key="secret", api_base=base)
         assert [r["index"] for r in answer.results] == [r["index"] for r in ranks], answer
         print("ok litellm, rerank as", provider)
 
