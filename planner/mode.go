@@ -81,11 +81,13 @@ func (m *Mode) UnmarshalText(text []byte) error {
 const (
 	EnvMode    = "RLXC_MEMORY_PLANNER"
 	EnvNoReuse = "RLXC_ARENA_NO_REUSE"
+	// EnvNoReuseSource is the name of EnvNoReuse in the sources that rlxc's planner follows. Scripts set it.
+	EnvNoReuseSource = "RLX_ARENA_NO_REUSE"
 )
 
-// FromEnv returns o with the settings of two environment variables: RLXC_MEMORY_PLANNER, a mode, and RLXC_ARENA_NO_REUSE, which is true
-// or 1 for separate memory for each buffer, or false, 0 or unset. Solve does not read the environment. FromEnv fails if a variable has
-// another value.
+// FromEnv returns o with the settings of environment variables: RLXC_MEMORY_PLANNER, a mode, and RLXC_ARENA_NO_REUSE or
+// RLX_ARENA_NO_REUSE, which is true or 1 for separate memory for each buffer, or false, 0 or unset. Solve does not read the environment.
+// FromEnv fails if a variable has another value.
 func FromEnv(o Options) (Options, error) {
 	if text, ok := os.LookupEnv(EnvMode); ok && text != "" {
 		mode, err := ParseMode(text)
@@ -94,10 +96,14 @@ func FromEnv(o Options) (Options, error) {
 		}
 		o.Mode = mode
 	}
-	if text := os.Getenv(EnvNoReuse); text != "" {
+	for _, name := range []string{EnvNoReuse, EnvNoReuseSource} {
+		text := os.Getenv(name)
+		if text == "" {
+			continue
+		}
 		on, err := strconv.ParseBool(text)
 		if err != nil {
-			return o, fmt.Errorf("%s=%q: use true or false, or 1 or 0", EnvNoReuse, text)
+			return o, fmt.Errorf("%s=%q: use true or false, or 1 or 0", name, text)
 		}
 		o.ArenaNoReuse = o.ArenaNoReuse || on
 	}

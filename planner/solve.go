@@ -87,6 +87,10 @@ func (l *layout) plan(p *Problem, o *Options) *Plan {
 		sp := &l.spaces[s]
 		base[s] = len(plan.Arenas)
 		plan.Arenas = append(plan.Arenas, sp.arenas()...)
+		if k := l.copyLane(sp); k != nil && sp.segment == 0 {
+			a := &plan.Arenas[base[s]]
+			a.Size = roundUp(a.Size, k.align)
+		}
 		plan.Peak += sp.peak
 		plan.Work += sp.work
 		for i := range sp.blocks {
@@ -114,6 +118,17 @@ func (l *layout) plan(p *Problem, o *Options) *Plan {
 	plan.Padding = plan.Rounded - plan.Logical
 	plan.Reused = max(0, plan.Rounded-plan.Committed)
 	return plan
+}
+
+// copyLane returns the copy lane of the device whose other lane the space is; nil if there is none. In the memory of the device, the copy
+// lane's arena follows the other's, whose size is therefore a multiple of every alignment in the copy lane.
+func (l *layout) copyLane(sp *space) *space {
+	for s := range l.spaces {
+		if k := &l.spaces[s]; k.lane.Device == sp.lane.Device && k.lane.Copy && !sp.lane.Copy && len(k.blocks) > 0 {
+			return k
+		}
+	}
+	return nil
 }
 
 // bound sums the lower bounds of the devices. The arena mode keeps the lanes of a device apart, which makes no bound higher.

@@ -44,15 +44,18 @@ func (sp *space) placeLanes() {
 	whole.base = sp.behindFixed() // those of either lane
 	for _, lane := range [...]bool{false, true} {
 		part := whole
-		part.lane.Copy, part.base, part.blocks = lane, roundUp(part.base, sp.align), nil
-		if lane && sp.segment > 0 {
-			part.base = (part.base + sp.segment - 1) / sp.segment * sp.segment
-		}
+		part.lane.Copy, part.blocks = lane, nil
 		var from []int
+		align := int64(1)
 		for i := range sp.blocks {
 			if sp.problem.Buffers[sp.blocks[i].buffer].Lane.Copy == lane {
 				part.blocks, from = append(part.blocks, sp.blocks[i]), append(from, i)
+				align = max(align, sp.blocks[i].align)
 			}
+		}
+		part.base = roundUp(part.base, align)
+		if lane && sp.segment > 0 {
+			part.base = (part.base + sp.segment - 1) / sp.segment * sp.segment
 		}
 		placeTLSF(&part, nil)
 		for n, i := range from {

@@ -32,6 +32,7 @@ var environment = append(optionVariables(), []variable{
 	{Name: "RLXC_NVRTC", Does: "path of NVRTC, which compiles custom operators in CUDA text for backend cuda"},
 	{Name: "RLXC_SPEED", Does: "models and precisions that the device tests of backend cuda time, as bert-base:f16"},
 	{Name: "RLXC_WGPU", Does: "path of the wgpu-native library; tests that need it run only if it is set"},
+	{Name: planner.EnvNoReuseSource, Does: "the same as RLXC_ARENA_NO_REUSE, by another planner's name"},
 	{Name: planner.EnvNoReuse, Does: "1 gives each buffer its own memory, to find out whether sharing causes a wrong result"},
 	{Name: "RLXC_ATTACK", Does: "attack that a child process of the robustness tests runs; the tests set it"},
 	{Name: "RLXC_CUDA_HEADERS", Does: "folder of the headers of CUDA, with which the emulated tests of backend cuda compile its kernels"},

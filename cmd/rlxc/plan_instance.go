@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -36,7 +37,8 @@ type instanceReport struct {
 // intervals are the flags of plan --instance.
 type intervals struct {
 	instance, csv                       string
-	budget                              time.Duration
+	budget                              time.Duration // of the search; 0 with work unless both are set
+	work                                int64         // of the search, in units of planner.Options.Budget; 0 means that time ends it
 	capacity, alignment, segment        options.Size
 	guard, uniform, apart               bool
 	noParameters, noInputs, noConstants bool
@@ -49,6 +51,7 @@ func (i *intervals) register(f *pflag.FlagSet) {
 	own := i.flags
 	own.StringVar(&i.csv, "csv", "", "write the intervals with their offsets to a CSV file")
 	own.DurationVar(&i.budget, "budget", 5*time.Second, "how long to search for a smaller plan")
+	own.Int64Var(&i.work, "work", 0, "end the search after this many units of work, so that the plan is the same on every machine")
 	own.Var(&i.capacity, "capacity", "size of the memory: end at the first plan that fits")
 	own.Var(&i.alignment, "alignment", "alignment of every offset (default 1, or the intervals' own)")
 	own.Var(&i.segment, "segment", "no interval crosses a multiple of this size")
@@ -82,7 +85,7 @@ func (i *intervals) options() (planner.Options, error) {
 	return planner.FromEnv(planner.Options{
 		Alignment: int64(i.alignment), TailGuard: i.guard, UniformElementSize: i.uniform, ArenaNoReuse: i.apart, Segment: int64(i.segment),
 		AllocateParams: !i.noParameters, AllocateInputs: !i.noInputs, AllocateConstants: !i.noConstants,
-		Capacity: int64(i.capacity), Budget: math.MaxInt64,
+		Capacity: int64(i.capacity), Budget: cmp.Or(i.work, math.MaxInt64),
 	})
 }
 
@@ -130,6 +133,9 @@ func (p *planning) planInstance(c *cobra.Command) error {
 	if err != nil {
 		return err
 	}
+	if p.work < 0 {
+		return usagef("--work %d is negative", p.work)
+	}
 	o, err := p.intervals.options()
 	if err != nil {
 		return err
@@ -143,8 +149,12 @@ func (p *planning) planInstance(c *cobra.Command) error {
 		return err
 	}
 	patient(5 * time.Second) // ctrl-C ends the search, and what it has found is the answer
-	ctx, cancel := context.WithTimeout(c.Context(), p.budget)
-	defer cancel()
+	ctx := c.Context()
+	if p.work == 0 || c.Flags().Changed("budget") {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, p.budget)
+		defer cancel()
+	}
 	plan, err := planner.SolveContext(ctx, problem, o)
 	var capacity *planner.CapacityError
 	switch {
@@ -179,7 +189,11 @@ func (p *planning) planInstance(c *cobra.Command) error {
 			_, err := fmt.Fprintf(out, "lower_bound=%d\n", report.LowerBound)
 			return err
 		}
-		_, err := fmt.Fprintf(out, "arena_size=%d lower_bound=%d\n", report.ArenaSize, report.LowerBound)
+		work := "" // where it ends the search
+		if p.work > 0 {
+			work = fmt.Sprintf(" work=%d", plan.Work)
+		}
+		_, err := fmt.Fprintf(out, "arena_size=%d lower_bound=%d%s\n", report.ArenaSize, report.LowerBound, work)
 		return err
 	})
 	if err == nil && !report.Fits {
