@@ -118,7 +118,7 @@ func (p *plans) plan(g *ir.Graph, sizes ir.Binding, at ports, moves []string) (_
 		b.Resident = &parts
 	}
 	if moves != nil {
-		x.open(b)
+		x.open(p, b)
 	} else {
 		b.box, b.latest = nil, latest{} // no other sizes follow
 	}
@@ -163,7 +163,7 @@ func (p *plans) bound(x *box, g *ir.Graph, sizes ir.Binding) (_ *Binding, err er
 		r := *old.Resident
 		r.Arena, r.Inputs, r.File = b.arena, inputBytes(pl.Graph), x.file
 		for _, id := range x.tables {
-			r.File += touched(bound.Value(id))
+			r.File += p.touched(bound.Value(id))
 		}
 		b.Resident = &r
 	}

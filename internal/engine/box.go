@@ -22,7 +22,7 @@ type box struct {
 }
 
 // open prepares a box for more bindings than its first one.
-func (x *box) open(b *Binding) {
+func (x *box) open(p *plans, b *Binding) {
 	x.bindings, x.bytes = []*Binding{b}, boundBytes(b)
 	if b.Resident == nil {
 		return
@@ -31,7 +31,7 @@ func (x *box) open(b *Binding) {
 	for _, v := range distinct(b.Planned.Graph) {
 		if v.Packed == nil && (isTable(v) || b.bound.Moves(v)) {
 			x.tables = append(x.tables, v.ID)
-			x.file -= touched(v)
+			x.file -= p.touched(v)
 		}
 	}
 }

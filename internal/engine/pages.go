@@ -2,6 +2,7 @@ package engine
 
 import (
 	"runtime/debug"
+	"unsafe"
 
 	"github.com/rlxc/rlxc/internal/memory"
 	"github.com/rlxc/rlxc/ir"
@@ -69,6 +70,7 @@ func (p *Program) tidy() {
 			packed += len(v.Packed.Data.Bytes())
 		case isTable(v):
 			p.tables = append(p.tables, v.Const.Bytes())
+			p.measurePieces(v.Const.Bytes())
 		}
 	}
 	if p.stats.Packed == 0 {
@@ -78,4 +80,19 @@ func (p *Program) tidy() {
 	if packed >= worthFreeing {
 		debug.FreeOSMemory()
 	}
+}
+
+// measurePieces records how many bytes of a table a page fault brings into memory. A table that is not in a file is in memory whole.
+func (p *Program) measurePieces(table []byte) {
+	piece := int64(len(table))
+	if p.file.EvictPart(table) {
+		if piece = memory.FaultBytes(table); piece == 0 {
+			return
+		}
+		p.file.EvictPart(table)
+	}
+	if p.pieces == nil {
+		p.pieces = map[*byte]int64{}
+	}
+	p.pieces[unsafe.SliceData(table)] = piece
 }

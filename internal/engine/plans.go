@@ -24,6 +24,8 @@ type plans struct {
 	cache       *cache                 // of bindings
 	filePacked  bool                   // the file has the weights as kernels read them
 	independent func() (*batch, error) // the proof that elements of a batch are independent, made once
+	// pieces holds, by the first byte of a table, the bytes of it that a page fault brings into memory; no entry where that is unknown.
+	pieces map[*byte]int64
 }
 
 // A lifetime counts the uses of a program.

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"math"
+	"unsafe"
 
 	"github.com/rlxc/rlxc/ir"
 )
@@ -24,9 +25,9 @@ const (
 	// runtimeBytes stands for the Go program where it is not measured: the pages of the binary that run, and a heap with the model's
 	// graph and plans. Measured on linux/amd64.
 	runtimeBytes = 18 << 20
-	// faultAround is how much of a mapped file one page fault brings: Linux maps the pages around it that are in the page
-	// cache too (fault_around_bytes, whose default this is). From 6.18 on it maps the whole piece in which the page cache holds
-	// the file: up to 2 MB where the file was written so. Package artifact writes tables in small pieces.
+	// faultAround is how much of a mapped file one page fault brings where it is not measured: Linux maps the pages around it that are in
+	// the page cache too (fault_around_bytes, whose default this is). From 6.18 on it maps the whole piece in which the page cache holds
+	// the file: up to 2 MiB where the file was written so. Package artifact writes tables in small pieces.
 	faultAround = 64 << 10
 )
 
@@ -43,7 +44,7 @@ func (p *plans) resident(g *ir.Graph, planned int64) Resident {
 		case v.Packed != nil:
 			parts.Packed += int64(len(data))
 		default:
-			parts.File += touched(v)
+			parts.File += p.touched(v)
 		}
 	}
 	return parts
@@ -56,16 +57,23 @@ func inputBytes(g *ir.Graph) (n int64) {
 	return n
 }
 
-// touched is the number of bytes of a constant that a run brings into memory: all, unless it only looks rows up.
-func touched(v *ir.Value) int64 {
+// touched returns the number of bytes of a constant that a run brings into memory: all, unless it only looks rows up in a file.
+func (p *plans) touched(v *ir.Value) int64 {
 	size := int64(len(v.Const.Bytes()))
 	if !isTable(v) {
+		return size
+	}
+	piece, measured := p.pieces[unsafe.SliceData(v.Const.Bytes())]
+	if !measured {
+		piece = faultAround
+	}
+	if piece >= size {
 		return size
 	}
 	missed := 1.0 // the share that no row brings
 	for _, u := range v.Uses {
 		rows := u.Rows().Type.Elements()
-		missed *= math.Pow(1-faultAround/float64(size), float64(rows))
+		missed *= math.Pow(1-float64(piece)/float64(size), float64(rows))
 	}
 	return int64(float64(size) * (1 - missed))
 }
