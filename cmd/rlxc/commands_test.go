@@ -100,7 +100,8 @@ func show(t *testing.T, out io.Writer, file string) {
 }
 
 // changing are times, and the memory of this process.
-var changing = regexp.MustCompile(`[\d.]+ ms|"seconds": [\d.e-]+|"?\b(resident|peak|runtime)(=|": )\d+`)
+var changing = regexp.MustCompile(`[\d.]+ ms|"seconds": [\d.e-]+|"?\b(resident|peak|runtime)(=|": )\d+|` +
+	`\b(resident memory|peak): [\d.]+|container: .*|"(container_run|container_serve|serve_sessions)": \d+`)
 
 // TestCommands runs the commands of testdata/commands.txt, and compares what they print and write with what is recorded there. After a
 // change: go test ./cmd/rlxc -run TestCommands -update

@@ -17,6 +17,7 @@ import (
 
 	"github.com/rlxc/rlxc"
 	"github.com/rlxc/rlxc/internal/files"
+	"github.com/rlxc/rlxc/pipeline"
 	"github.com/rlxc/rlxc/planner"
 )
 
@@ -131,7 +132,8 @@ func (p *planning) run(c *cobra.Command, args []string) error {
 	if err := plan.Prove(); err != nil {
 		return err
 	}
-	report := &planReport{Model: src.name, Report: plan}
+	sessions := pipeline.Options{Compile: p.CompileOptions}.Defaults().Sessions
+	report := &planReport{Model: src.name, Report: plan, Summary: summarise(plan, sessions)}
 	if report.Modes, err = allModes(plan); err != nil {
 		return err
 	}
@@ -187,8 +189,9 @@ func (p *planning) draw(problem *planner.Problem, plan *planner.Plan, title stri
 type planReport struct {
 	Model string `json:"model"`
 	*rlxc.Report
-	Modes    []modeRow `json:"modes,omitempty"`
-	Measured *measured `json:"measured,omitempty"`
+	Summary  planSummary `json:"summary"`
+	Modes    []modeRow   `json:"modes,omitempty"`
+	Measured *measured   `json:"measured,omitempty"`
 }
 
 // measured is the memory of a process that ran the model, in bytes.
@@ -239,8 +242,9 @@ func allModes(r *rlxc.Report) ([]modeRow, error) {
 	return rows, nil
 }
 
-// text prints the plan, and the modes as comments after it.
+// text prints a summary, the plan, and the modes as comments after it.
 func (r *planReport) text(out io.Writer) error {
+	r.Summary.text(out, r.Report)
 	if err := r.Plan.WriteText(out, r.Problem); err != nil {
 		return err
 	}

@@ -55,6 +55,7 @@ type serving struct {
 	drain     time.Duration
 	format    string
 	level     string
+	planOnly  bool // print the memory that the server takes instead of serving
 }
 
 // envPrefix begins the names of the environment variables that stand for flags.
@@ -100,6 +101,9 @@ SIGHUP opens the model files again without failing a request.`,
 			if len(args) == 0 {
 				return usagef("no models to serve: name one, or set RLXC_SERVE_MODELS")
 			}
+			if s.planOnly {
+				return s.plan(c, args)
+			}
 			return s.run(c, args)
 		},
 	}
@@ -137,6 +141,7 @@ SIGHUP opens the model files again without failing a request.`,
 	f.IntVar(&s.options.MaxTexts, "max-texts", 2048, "maximum texts per request")
 	f.IntVar(&s.options.MaxRequests, "max-requests", 512, "maximum concurrent requests")
 	f.DurationVar(&s.options.Timeout, "timeout", time.Minute, "maximum time of a request")
+	f.BoolVar(&s.planOnly, "plan", false, "print the memory of the models, and the container that is enough, instead of serving")
 	f.DurationVar(&s.read, "read-timeout", 30*time.Second, "maximum time for a client to send a request")
 	f.DurationVar(&s.drain, "drain", 25*time.Second, "time for requests to finish after SIGTERM")
 	enum(c, &s.format, "log-format", "format of the log", "text", "json")

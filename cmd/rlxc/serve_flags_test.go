@@ -90,7 +90,7 @@ func TestServeFlags(t *testing.T) {
 		try(c.without)
 		try(c.with, "--"+c.flag+"="+c.value)
 	}
-	elsewhere := []string{"address", "tls-cert", "tls-key", "otlp", "help", "json"} // other tests ask for them
+	elsewhere := []string{"address", "tls-cert", "tls-key", "otlp", "plan", "help", "json"} // other tests ask for them
 	serveCommand().Flags().VisitAll(func(f *pflag.Flag) {
 		for _, row := range options.Table {
 			if row.Flag == f.Name { // TestOptionsReachCompilations asks for it

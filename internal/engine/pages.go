@@ -1,11 +1,15 @@
 package engine
 
 import (
+	"cmp"
+	"fmt"
 	"runtime/debug"
+	"slices"
 	"unsafe"
 
 	"github.com/rlxc/rlxc/internal/memory"
 	"github.com/rlxc/rlxc/ir"
+	"github.com/rlxc/rlxc/tensor"
 )
 
 // worthFreeing is how much garbage packing makes before it is collected at once, in bytes.
@@ -95,4 +99,38 @@ func (p *Program) measurePieces(table []byte) {
 		p.pieces = map[*byte]int64{}
 	}
 	p.pieces[unsafe.SliceData(table)] = piece
+}
+
+// fits returns an ErrMemory if the weights that the program packs on the heap are above the memory that the process may take, in bytes; 0
+// if that is unknown. The system would kill the process while it packs. What runs read in the model's file does not count, since its pages
+// can be dropped.
+func (p *Program) fits(g *ir.Graph, available int64) error {
+	if available <= 0 || p.file.Compiled() != nil {
+		return nil
+	}
+	need := int64(runtimeBytes)
+	for data, v := range distinct(g) {
+		if v.Packed != nil || isTable(v) || len(v.Const.Shape()) < 2 || !slices.ContainsFunc(v.Uses, isProductWeight) {
+			continue
+		}
+		size := int64(len(data))
+		if d := cmp.Or(p.opts.Weights, p.opts.Precision); v.Type.DType == tensor.F32 && d != 0 {
+			size = int64(d.Bytes(v.Const.Len()))
+		}
+		need += size
+	}
+	if need <= available {
+		return nil
+	}
+	return WithKind(ErrMemory, fmt.Errorf("the packed weights need %d MiB, and this machine or container has %d MiB: take a larger "+
+		"one, or compile the model elsewhere to a file (rlxc compile -o model.rlxc), whose weights are mapped", need>>20, available>>20))
+}
+
+// isProductWeight reports whether a use of a constant is the right operand of a product, which Prepare packs.
+func isProductWeight(u ir.Use) bool {
+	switch u.Node.Op.Kind() {
+	case ir.KindMatMul, ir.KindQMatMul, ir.KindMatMulNBits:
+		return u.Index == 1
+	}
+	return false
 }

@@ -145,6 +145,9 @@ func compile(ctx context.Context, file Source, graph func() (*ir.Graph, error), 
 		return nil, err
 	}
 	copySmall(file, g)
+	if err := p.fits(g, memory.Available()); err != nil {
+		return nil, err
+	}
 	if err := p.prepare(ctx, g, o); err != nil {
 		return nil, unavailable(err)
 	}

@@ -1,0 +1,136 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"github.com/rlxc/rlxc"
+	"github.com/rlxc/rlxc/hub"
+	"github.com/rlxc/rlxc/pipeline"
+)
+
+// A servePlan is what serve --plan prints.
+type servePlan struct {
+	Models    []*servedPlan `json:"models"`
+	Container int64         `json:"container,omitempty"` // bytes that are enough for all models; 0 on other backends than cpu
+}
+
+// A servedPlan is the memory of a model in a server, in bytes.
+type servedPlan struct {
+	Name     string         `json:"name"`
+	Dims     map[string]int `json:"dims"` // of the largest batch
+	Weights  int64          `json:"weights"`
+	Arena    int64          `json:"arena"` // of one session
+	Sessions int            `json:"sessions"`
+
+	resident int64 // with one session; of the first model only, because a process that plans others holds it as well
+}
+
+// plan prints what a server of these models takes, without listening.
+func (s *serving) plan(c *cobra.Command, args []string) error {
+	if s.open.Compile.Backend == "" {
+		s.open.Compile.Backend = "cpu"
+	}
+	models, err := s.models(args)
+	if err != nil {
+		return err
+	}
+	report := &servePlan{}
+	var weights, arenas int64
+	for _, m := range models {
+		one, program, err := s.planOf(c, m.Name, m.Path)
+		if err != nil {
+			return err
+		}
+		defer program.Close()
+		report.Models = append(report.Models, one)
+		arenas += int64(one.Sessions) * one.Arena
+		if len(report.Models) == 1 {
+			weights = one.resident - one.Arena
+		} else {
+			weights += one.Weights
+		}
+	}
+	if report.Models[0].resident > 0 {
+		report.Container = containerOfServe(weights, arenas)
+	}
+	return emit(c, report, report.text)
+}
+
+// planOf plans the largest batch that a model runs in a server.
+func (s *serving) planOf(c *cobra.Command, name, path string) (_ *servedPlan, _ *rlxc.Program, err error) {
+	if _, missing := os.Stat(path); missing != nil && hub.ValidID(path) {
+		files, err := hub.FromEnv().Snapshot(c.Context(), path, s.open.Revision, pipeline.Files(s.open.Variant))
+		if err != nil {
+			return nil, nil, err
+		}
+		path = files.Dir
+	}
+	d, err := pipeline.Describe(path, s.open)
+	if err != nil {
+		return nil, nil, err
+	}
+	m, err := rlxc.Open(d.Model)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer m.Close()
+	program, err := m.Compile(c.Context(), s.open.Compile)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, program.Close())
+		}
+	}()
+	o := s.open.Defaults()
+	length := o.BatchTokens
+	if d.MaxLength > 0 {
+		length = min(length, d.MaxLength)
+	}
+	plan, err := program.Plan(batchSizes(m, o.BatchTokens, length))
+	for err != nil && length > 1 { // the model has fewer positions, which its files do not say
+		length /= 2
+		plan, err = program.Plan(batchSizes(m, o.BatchTokens, length))
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	plan.Measure()
+	return &servedPlan{Name: name, Dims: plan.Dims, Weights: plan.Weights, Arena: plan.Plan.Committed, Sessions: o.Sessions,
+		resident: plan.Resident}, program, nil
+}
+
+// batchSizes returns sizes for a batch of that many tokens in sequences of a length. The first input is [batch, length]. Other dimensions
+// are 1.
+func batchSizes(m *rlxc.Model, tokens, length int) map[string]int {
+	dims := map[string]int{}
+	for _, dim := range m.Dims() {
+		dims[dim] = 1
+	}
+	for axis, n := range []int{max(1, tokens/length), length} {
+		if shape := m.Inputs()[0].Shape; axis < len(shape) && slices.Contains(m.Dims(), shape[axis]) {
+			dims[shape[axis]] = n
+		}
+	}
+	return dims
+}
+
+// text prints a line for each model, and the container.
+func (r *servePlan) text(out io.Writer) error {
+	for _, m := range r.Models {
+		fmt.Fprintf(out, "%s: weights %s, %d sessions with an arena of %s each, at %s\n", m.Name, mib(m.Weights), m.Sessions, mib(m.Arena),
+			testCase{dims: m.Dims}.name())
+	}
+	if r.Container == 0 {
+		return nil
+	}
+	_, err := fmt.Fprintf(out, "a container of %d MiB is enough\n", r.Container>>20)
+	return err
+}
