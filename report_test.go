@@ -100,3 +100,24 @@ func TestViewsOfModelsAreInTheirBuffers(t *testing.T) {
 	}
 	require.Positive(t, interleaved)
 }
+
+// TestOrdersOfModels: the bound of all orders is at most the arena of each order that is known, and most models are at their optimum. The
+// log counts them.
+func TestOrdersOfModels(t *testing.T) {
+	best, proved, models := 0, 0, 0
+	for name, r := range exportedReports(t, CompileOptions{CPU: "generic", Threads: 1}) {
+		order, err := r.OptimalOrder(200_000)
+		require.NoError(t, err, name)
+		require.LessOrEqual(t, order.Bound, order.Arena, name)
+		models++
+		if order.Bound == order.Arena {
+			proved++
+		}
+		if order.Bound == order.Today {
+			best++
+		}
+		t.Logf("%s: %+v", name, *order)
+	}
+	t.Logf("%d of %d models are at their optimum, the optimum of %d is known", best, models, proved)
+	require.Greater(t, best, models/2)
+}

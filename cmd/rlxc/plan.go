@@ -31,6 +31,7 @@ type planning struct {
 	html     string
 
 	measure bool
+	order   bool // search for the best order of the steps
 }
 
 func planCommand() *cobra.Command {
@@ -52,6 +53,9 @@ With --unpad, --dim tokens=N is the number of unpadded tokens. All sequences hav
 the length of the longest is given as well.
 
 A range (--dim seq=1:512) prints the largest plan in the range, and its sizes.
+
+--optimal-order searches for an order of the steps that needs a smaller arena, and for what every order
+needs. It decides most models of up to 200 steps in seconds.
 
 --backward B plans a pair: M is the forward pass, B the backward pass of a training step. Weights of the
 same bytes share memory. A line "weight" lists each, with its form and the programs that read it. A
@@ -86,6 +90,8 @@ and the exit code is 1 if none was found.
 	f.StringVar(&p.check, "check", "", "verify the plan in a JSON file")
 	f.StringVar(&p.html, "html", "", "write a chart of the plan to an HTML file")
 	f.BoolVar(&p.measure, "measure", false, "run the model in a separate process, and print the memory that it takes")
+	f.BoolVar(&p.order, "optimal-order", false, "search for the order of the steps that needs least memory, and for a bound of all orders")
+	c.MarkFlagsMutuallyExclusive("optimal-order", "backward")
 	c.MarkFlagsMutuallyExclusive("instance", "check")
 	c.MarkFlagsMutuallyExclusive("html", "check")
 	c.MarkFlagsMutuallyExclusive("backward", "check")
@@ -118,6 +124,9 @@ func (p *planning) run(c *cobra.Command, args []string) error {
 	defer m.Close()
 	defer program.Close()
 	if p.ranged() {
+		if p.order {
+			return usagef("--optimal-order takes sizes, not ranges")
+		}
 		if p.html != "" {
 			return usagef("--html takes sizes, not ranges")
 		}
@@ -136,6 +145,11 @@ func (p *planning) run(c *cobra.Command, args []string) error {
 	report := &planReport{Model: src.name, Report: plan, Summary: summarise(plan, sessions)}
 	if report.Modes, err = allModes(plan); err != nil {
 		return err
+	}
+	if p.order {
+		if report.Order, err = plan.OptimalOrder(orderWork); err != nil {
+			return err
+		}
 	}
 	if p.measure {
 		if report.Measured, err = p.measureMemory(c, src, m, sizes); err != nil {
@@ -189,10 +203,14 @@ func (p *planning) draw(problem *planner.Problem, plan *planner.Plan, title stri
 type planReport struct {
 	Model string `json:"model"`
 	*rlxc.Report
-	Summary  planSummary `json:"summary"`
-	Modes    []modeRow   `json:"modes,omitempty"`
-	Measured *measured   `json:"measured,omitempty"`
+	Summary  planSummary        `json:"summary"`
+	Modes    []modeRow          `json:"modes,omitempty"`
+	Measured *measured          `json:"measured,omitempty"`
+	Order    *rlxc.OptimalOrder `json:"optimal_order,omitempty"`
 }
+
+// orderWork is the work of --optimal-order in each part of a program: some seconds at most.
+const orderWork = 10_000_000
 
 // measured is the memory of a process that ran the model, in bytes.
 type measured struct {
@@ -262,6 +280,16 @@ func (r *planReport) text(out io.Writer) error {
 	if p := r.ResidentParts; p != nil {
 		fmt.Fprintf(out, "# resident=%d peak=%d file=%d packed=%d arena=%d inputs=%d runtime=%d\n", r.Resident, r.Peak, p.File, p.Packed,
 			p.Arena, p.Inputs, p.Runtime)
+	}
+	if o := r.Order; o != nil {
+		says := "it is open whether an order needs less"
+		switch {
+		case o.Today == o.Bound:
+			says = "no order needs less"
+		case o.Arena == o.Bound:
+			says = "another order needs less, and none less than that"
+		}
+		fmt.Fprintf(out, "# optimal_order steps=%d arena=%d best_found=%d bound=%d: %s\n", o.Steps, o.Today, o.Arena, o.Bound, says)
 	}
 	if m := r.Measured; m != nil {
 		fmt.Fprintf(out, "# measured resident=%d peak=%d\n", m.Resident, m.Peak)

@@ -11,8 +11,8 @@ import (
 type planSummary struct {
 	PeakStep int    `json:"peak_step"`           // step at which most of the arena is live
 	PeakName string `json:"peak_name,omitempty"` // operation and nodes of that step
-	// Run and Serve are the sizes of containers that are enough for "rlxc run" at these sizes, and for "rlxc serve" with its defaults, whose
-	// batches are no larger than these sizes. They are 0 where the resident memory is not known: on other backends than cpu.
+	// Run and Serve are the sizes of containers that are enough for "rlxc run" at these sizes, and for "rlxc serve" with its defaults and
+	// batches that are no larger. They are 0 where the resident memory is not known: on other backends than cpu.
 	Run      int64 `json:"container_run,omitempty"`
 	Serve    int64 `json:"container_serve,omitempty"`
 	Sessions int   `json:"serve_sessions"` // concurrent batches of serve
