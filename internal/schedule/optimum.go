@@ -14,8 +14,8 @@ import (
 // maxOptimum is the number of steps of a segment up to which it is searched.
 const maxOptimum = 256
 
-// Optimum returns an order, its peak in bytes, and a number of bytes that every order needs. The order has the least peak if both are equal.
-// It looks at up to work steps in each segment. The order is never worse than that of Order.
+// Optimum returns an order, its peak in bytes, and a number of bytes that every order needs. The order has the least peak if both are
+// equal. It looks at up to work steps in each segment. The order is never worse than that of Order.
 func Optimum(p *Program, work int) (order []int, peak, bound int64) {
 	s := newScheduler(p)
 	known := Order(p)
@@ -33,14 +33,15 @@ func Optimum(p *Program, work int) (order []int, peak, bound int64) {
 	return s.order, s.peak(), bound
 }
 
-// least lowers the peak of a segment as far as the work lasts, and returns what every order of it needs: at least low bytes. Where a limit is
-// not decided, it asks for less, because a limit that is far from the answer is decided sooner.
+// least lowers the peak of a segment as far as the work lasts, and returns what every order of it needs: at least low bytes. Where a limit
+// is not decided, it asks for less, because a limit that is far from the answer is decided sooner.
 func (s *scheduler) least(g segment, low int64, work int) int64 {
 	open := s.highest(g) // the lowest limit that was not decided; the peak where none was
 	limit := open - 1
 	for s.highest(g) > low && limit >= low && work > 0 {
 		share := work/2 + 1
-		x := &wideSearch{memory: s.enter(g), steps: slices.Clone(s.order[g.from:g.to]), limit: limit, work: share, failed: map[wideSet]struct{}{}}
+		x := &wideSearch{memory: s.enter(g), steps: slices.Clone(s.order[g.from:g.to]), limit: limit, work: share,
+			failed: map[wideSet]struct{}{}}
 		x.depend(s, g)
 		found := x.complete(wideSet{})
 		work -= share - x.work
