@@ -16,7 +16,7 @@ const (
 	arenaHeight = 420
 	gapHeight   = 18
 	mostBoxes   = 20_000 // the largest are drawn
-	mostPieces  = 16     // of a view, spread evenly over it: more would be thinner than a line
+	mostPieces  = 16     // pieces that are drawn of a view, spread evenly over it: more would be thinner than a line
 )
 
 // A picture is a chart that grows downwards: layers, the live bytes of each device, each arena.

@@ -177,7 +177,7 @@ func (v *View) starts(n int64) iter.Seq[int64] {
 	}
 }
 
-// validate checks that a view is within its buffer, and lives no longer than the buffer or the group that the buffer is in.
+// validate checks that a view is within its buffer, and lives no longer than the buffer or the buffer's group.
 func (v *View) validate(p *Problem, lives map[int][2]int) error {
 	if v.Buffer < 0 || v.Buffer >= len(p.Buffers) {
 		return fmt.Errorf("it is in buffer %d of %d", v.Buffer, len(p.Buffers))

@@ -37,8 +37,8 @@ type instanceReport struct {
 // intervals are the flags of plan --instance.
 type intervals struct {
 	instance, csv                       string
-	budget                              time.Duration // of the search; 0 with work unless both are set
-	work                                int64         // of the search, in units of planner.Options.Budget; 0 means that time ends it
+	budget                              time.Duration // time of the search; ignored if work is set and --budget is not
+	work                                int64         // budget of the search in units of planner.Options.Budget; 0 means that time ends it
 	capacity, alignment, segment        options.Size
 	guard, uniform, apart               bool
 	noParameters, noInputs, noConstants bool

@@ -23,9 +23,9 @@ type servePlan struct {
 // A servedPlan is the memory of a model in a server, in bytes.
 type servedPlan struct {
 	Name     string         `json:"name"`
-	Dims     map[string]int `json:"dims"` // of the largest batch
+	Dims     map[string]int `json:"dims"` // sizes of the largest batch
 	Weights  int64          `json:"weights"`
-	Arena    int64          `json:"arena"` // of one session
+	Arena    int64          `json:"arena"` // bytes of a session's arena
 	Sessions int            `json:"sessions"`
 
 	resident int64 // with one session; of the first model only, because a process that plans others holds it as well

@@ -17,12 +17,12 @@ type OptimalOrder struct {
 	Steps int
 	// Bound is what every order of the steps needs, with all or none of the results that can be written over parts of buffers.
 	Bound int64
-	Arena int64 // of a plan with the best order found
+	Arena int64 // bytes of a plan with the best order found
 }
 
 // OptimalOrder searches for the order of the steps of Bind's plan that needs least, and for a bound. work limits the steps that the search
 // looks at in each part of the program whose steps may change places.
-func (p *Program) OptimalOrder(dims map[string]int, o planner.Options, work int) (*OptimalOrder, error) {
+func (p *plans) OptimalOrder(dims map[string]int, o planner.Options, work int) (*OptimalOrder, error) {
 	if err := p.use(); err != nil {
 		return nil, err
 	}

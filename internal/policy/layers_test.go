@@ -54,7 +54,7 @@ var layers = map[string][]string{
 		"packing",
 		// bind: plans of the stages, and their bindings
 		"{plans cache bind box check resident}",
-		"others plain slicing",
+		"others plain optimal slicing",
 		// compile
 		"{program pages}",
 		// run: sessions, frames and device tensors

@@ -102,14 +102,14 @@ func (s wideSet) len() (n int) {
 type wideSearch struct {
 	*memory
 	steps  []int     // the segment's, as they were
-	after  []wideSet // by position: the positions of the steps that must come before
+	after  []wideSet // positions of the steps that must come before a step, by its position
 	limit  int64     // bytes
 	work   int       // steps that it may still look at; 0: it has given up
 	path   []int     // steps that have run
 	failed map[wideSet]struct{}
 }
 
-// depend finds what each step waits for.
+// depend finds the steps that must come before each step.
 func (x *wideSearch) depend(s *scheduler, g segment) {
 	x.after = make([]wideSet, len(x.steps))
 	for i, step := range x.steps {
