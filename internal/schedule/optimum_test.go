@@ -27,6 +27,27 @@ func TestOptimumOfSmallPrograms(t *testing.T) {
 	require.Greater(t, proved, 1200)
 }
 
+// TestSearchOfOrdersIsComplete: from the steps as they are, which is seldom their best order, the search alone finds the least peak.
+func TestSearchOfOrdersIsComplete(t *testing.T) {
+	lowered := 0
+	for seed := range uint64(1500) {
+		p := drawProgram(seeded(seed), int(4+seed%4))
+		s := newScheduler(p)
+		if s.unread > 0 {
+			continue
+		}
+		before := s.peak()
+		for _, g := range s.segments {
+			s.least(g, s.floor, 100_000)
+		}
+		require.Equal(t, lowest(p), s.peak(), "seed %d", seed)
+		if s.peak() < before {
+			lowered++
+		}
+	}
+	require.Greater(t, lowered, 100)
+}
+
 // TestOptimumOfWideSegments: segments of more steps than a word has bits are searched to the end, far above the floor, and with little work
 // there is a gap.
 func TestOptimumOfWideSegments(t *testing.T) {
