@@ -52,7 +52,8 @@ func (p *Plan) alike() {
 }
 
 // same reports whether two nodes of a kind do the same with operands of equal types: they have the same constants, but for vectors and
-// packed matrices, of which no decision reads the content.
+// packed matrices, of which no decision reads the content. Operands that are one value in n are one value in m: a kernel of add(x, y) on
+// 16-bit floats has scratch for each value that it reads, and so needs a buffer less for add(x, x).
 func (p *Plan) same(n, m *ir.Node) bool {
 	a, b := p.trace.Source(n), p.trace.Source(m)
 	if len(n.Inputs) != len(m.Inputs) || len(n.Outputs) != len(m.Outputs) || len(n.Subgraphs) > 0 || (a == nil) != (b == nil) ||
@@ -68,6 +69,9 @@ func (p *Plan) same(n, m *ir.Node) bool {
 	}
 	for i, v := range n.Inputs {
 		w := m.Inputs[i]
+		if slices.Index(n.Inputs, v) != slices.Index(m.Inputs, w) {
+			return false
+		}
 		if v == w {
 			continue
 		}

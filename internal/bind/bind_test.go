@@ -203,3 +203,18 @@ func tiles(kernels *[ir.NumKinds]target.Kernel) {
 	kernels[ir.KindChain] = target.Kernel{Runs: target.OnKernel,
 		Supports: func(n *ir.Node) bool { return n.Inputs[0].Type.Shape[0].Int() > 4 }}
 }
+
+// TestOneOperandTwice holds that add(x, x) is not like add(x, y), which reads a value more: a kernel may have scratch for each value.
+func TestOneOperandTwice(t *testing.T) {
+	perOperand := func(kernels *[ir.NumKinds]target.Kernel) {
+		kernels[ir.KindBinary].Scratch = func(n *ir.Node) []int64 {
+			if n.Inputs[0] == n.Inputs[1] {
+				return []int64{64}
+			}
+			return []int64{64, 64}
+		}
+	}
+	_, b := planFor(t, device(t, perOperand), `(%0: f32[n], %1: f32[n]) { %2 = add(%0, %0) %3 = add(%2, %1) return %3 }`,
+		ir.Binding{"n": 4}, false)
+	require.Equal(t, []int{1, 2}, []int{len(b.Planned.Scratch[0]), len(b.Planned.Scratch[1])})
+}

@@ -31,9 +31,11 @@ var constructions = []struct {
 	// "says so of operand i" and "is about attention" hide the verb: "reports whether operand i …", "finds attentions …".
 	{"a verb without a meaning", false, regexp.MustCompile(`(?i)\b(is|are) about (a|an|the|what|attention)\b|\bsa(y|ys|id) so\b`)},
 	// "what it does if results are not" stands for a noun that the reader has to find.
-	{"a clause for a noun", false, regexp.MustCompile(`(?i)\bwhat (it|they|that|this|these|those|(the|an?) \w+) (is|are|does|do|has|have|was|were)\b`)},
+	{"a clause for a noun", false,
+		regexp.MustCompile(`(?i)\bwhat (it|they|that|this|these|those|(the|an?) \w+) (is|are|does|do|has|have|was|were)\b`)},
 	// "the operand that the tuples begin with" makes the reader go back for the object.
-	{"a preposition at the end", false, regexp.MustCompile(`(?i)\b(of|to|by|with|for|from|in|on|at|into|over|under|between|about|through)[.:;]?$`)},
+	{"a preposition at the end", false,
+		regexp.MustCompile(`(?i)\b(of|to|by|with|for|from|in|on|at|into|over|under|between|about|through)[.:;]?$`)},
 }
 
 // countConstructions returns the number of comments with a hard construction for each folder, and where they are.
@@ -86,7 +88,7 @@ func TestConstructions(t *testing.T) {
 	}
 	for folder, n := range counts {
 		if n > allowed[folder] {
-			t.Errorf("%s has %d comments with a construction that readers do not understand at once, %d are allowed; one of them is new:\n%s",
+			t.Errorf("%s has %d comments with a construction that readers do not understand at once, %d are allowed; one is new:\n%s",
 				folder, n, allowed[folder], strings.Join(where[folder], "\n"))
 		}
 	}

@@ -71,7 +71,7 @@ var layers = map[string][]string{
 		"embed",
 		"{classify tokenvectors}",
 		"tag",
-		"answer fill gliner",
+		"answer fill gliner judge",
 	},
 	"server": {
 		"tensors",
