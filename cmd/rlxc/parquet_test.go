@@ -353,7 +353,7 @@ func TestParquetPages(t *testing.T) {
 
 // TestParquetHeldAtATime holds that a dictionary, a page and the page after it are bounded together, over all columns that are read.
 func TestParquetHeldAtATime(t *testing.T) {
-	const most = mostHeld >> 20 * 2 / 3 // of pages, whose buffers are larger than they are by up to a half
+	const most = mostHeld >> 20 * 2 / 3 // MiB of pages: their buffers are larger by up to a half
 	const half, quarter = most/2 + 1, most / 4
 	page := func(mib int32) madePage { // which announces that size, and has a text
 		return madePage{format.PageHeader{UncompressedPageSize: mib << 20, DataPageHeader: dataPage(1, format.Plain)},

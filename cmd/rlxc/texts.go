@@ -130,7 +130,7 @@ type task struct {
 // stopped.
 const (
 	itemsAtOnce = 4096
-	bytesAtOnce = 16 << 20 // of texts and of what is copied: a small compressed file may have many long texts
+	bytesAtOnce = 16 << 20 // bytes of texts and of copied fields: a small compressed file may have many long texts
 	// workAtOnce is how many bytes of texts a model reads in a round: 16,000 to 40,000 tokens, which are 2 seconds with MiniLM on two
 	// cores, and a minute with a model of 300 million weights.
 	workAtOnce = 128 << 10
