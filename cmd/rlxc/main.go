@@ -57,7 +57,7 @@ var draining atomic.Int64
 // patient gives an interrupted command more time. If it then ends without an error, the exit code is 0.
 func patient(time time.Duration) { draining.Store(int64(time)) }
 
-// interruptNote is what a signal prints about work that stays when the process ends; nil where there is none to speak of.
+// interruptNote is the line that a signal prints about results that stay when the process ends; nil in a command without them.
 var interruptNote atomic.Pointer[string]
 
 // catch cancels the context on SIGINT and SIGTERM, and exits if the command does not return in time. It removes files that are being
