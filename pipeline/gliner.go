@@ -119,7 +119,7 @@ func (m *Model) checkGLiNER() error {
 
 // TagZeroShotOptions are the options of TagZeroShot.
 type TagZeroShotOptions struct {
-	Threshold  float64 // that the score of an entity exceeds; 0 for 0.5
+	Threshold  float64 // smallest score of an entity; 0 for 0.5
 	MultiLabel bool    // whether the same words may have several labels
 	Nested     bool    // whether an entity may be inside of another (flat_ner=False in Python)
 }

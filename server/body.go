@@ -164,7 +164,7 @@ type tagged struct {
 	embedded bool
 	exported bool
 	required bool
-	least    *int // of a pointer to a whole number; nil for no minimum
+	least    *int // minimum of a pointer to a whole number; nil for no minimum
 	only     bool // its values are those in foreign
 	enum     []string
 }

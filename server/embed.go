@@ -43,7 +43,7 @@ func (q *openAIEmbedRequest) embedding() (e embedding, kind string, err error) {
 	e.kind, errs[0] = one(q.Kind, "input_type", q.Task, "task")
 	e.dimensions, errs[1] = one(q.Dimensions, "dimensions", q.OutputDimension, "output_dimension")
 	e.normalize, errs[2] = one(q.Normalized, "normalized", q.Normalize, "normalize")
-	if number(e.dimensions) == 0 { // as infinity's client asks for all
+	if number(e.dimensions) == 0 { // infinity's client asks for all dimensions by 0
 		e.dimensions = nil
 	}
 	kind, errs[3] = one(q.Type, "embedding_type", q.Format, "encoding_format")
@@ -120,7 +120,7 @@ var forEmbedding = []pipeline.Task{pipeline.Embedding}
 type embedding struct {
 	model, field string // field holds the texts
 	in           inputs
-	kind         string  // what the texts are in a search, or the name of a prompt
+	kind         string  // "query" or "document" in a search, or the name of a prompt
 	prefix       *string // put before each text instead of a prompt; nil for none
 	cut          cut
 	dimensions   *int

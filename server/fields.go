@@ -68,7 +68,7 @@ func (o only) refused(path, name string) error {
 	return invalid(path+name, "want %s: %s", ours(strings.Join(row.values, " or ")), ours(row.why))
 }
 
-// An access is what a route does with a field of its requests.
+// An access records how a route treats a field of its requests.
 type access int
 
 const (
@@ -127,7 +127,7 @@ func (t *cutting) decode(s *scanner, field string) error {
 	return s.value(reflect.ValueOf(&yes).Elem(), field)
 }
 
-// of is the cut of texts in a field, with a direction that the request names apart.
+// of returns the cut of texts in a field, with a direction that the request names apart.
 func (t cutting) of(field, direction string) cut {
 	if t.left {
 		direction = "left"
@@ -137,7 +137,7 @@ func (t cutting) of(field, direction string) cut {
 
 // A cut is what a request asks for texts that are longer than the model takes, or than the request allows.
 type cut struct {
-	field     string // of the texts, for errors
+	field     string // field of the texts in the request, for errors
 	truncate  *bool  // nil for the server's default
 	direction string // "left" in any case if tokens are left out at the start; empty for the model's side
 	most      *int   // tokens of a sequence; nil or below 0 for the model's maximum

@@ -322,7 +322,7 @@ type call struct {
 	body    io.Reader // what is left of it
 	used    []*opened
 	dones   []func()
-	cuts    []string // as cutHeader has them
+	cuts    []string // entries of cutHeader
 	strict  bool     // a text that is too long is an error
 }
 

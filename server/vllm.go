@@ -46,7 +46,7 @@ type vllmClassifyRequest struct {
 type vllmClass struct {
 	Index   int       `json:"index"`
 	Label   string    `json:"label"` // the most likely
-	Probs   []float64 `json:"probs"` // in the order of the model's labels
+	Probs   []float64 `json:"probs"` // probabilities in the order of the model's labels
 	Classes int       `json:"num_classes"`
 }
 

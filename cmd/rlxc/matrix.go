@@ -85,7 +85,7 @@ func (m *matrix) array(w io.Writer, r *results, count int, ranges *pipeline.Rang
 	if err != nil {
 		return err
 	}
-	var head bytes.Buffer // of an array of all rows
+	var head bytes.Buffer // beginning of an array of all rows
 	if err := tensor.WriteNPY(&head, tensor.New(row.DType(), 0, row.Shape()[1])); err != nil {
 		return err
 	}

@@ -22,7 +22,7 @@ func didYouMean(written string, names []string) string {
 
 // edits is how many bytes have to be inserted, deleted or replaced to make b of a: Levenshtein's distance.
 func edits(a, b string) int {
-	row := make([]int, len(b)+1) // of the beginning of a so far, to each beginning of b
+	row := make([]int, len(b)+1) // distance of the beginning of a so far to each beginning of b
 	for j := range row {
 		row[j] = j
 	}

@@ -190,7 +190,7 @@ func (p *parquetRows) begin(round *bytes.Buffer) error {
 			if c.node == nil && round != nil {
 				return fmt.Errorf("field %q is null in all of the first lines, so its type is unknown: do not copy it", c.name)
 			} else if c.node == nil {
-				c.node = parquet.String() // as of a field of JSON that no row has
+				c.node = parquet.String() // type of a JSON field that no row has
 			}
 			root.fields = append(root.fields, &namedField{parquet.Optional(parquet.Leaf(c.node.Type())), c.name})
 		}

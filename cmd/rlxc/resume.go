@@ -43,7 +43,7 @@ func openResults(file, run string, e encoder, packed *compression) (*results, er
 		return nil, err
 	}
 	begin := make([]byte, len(head))
-	if n, _ := io.ReadFull(f, begin); n > 0 && string(begin) != head { // of another run
+	if n, _ := io.ReadFull(f, begin); n > 0 && string(begin) != head { // the results are of another run
 		if r.other, err = setAside(file + ".part"); err != nil {
 			return nil, errors.Join(err, f.Close())
 		}

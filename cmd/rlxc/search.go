@@ -103,7 +103,7 @@ func nearest(query []float32, in *textReader, top int) (best []foundText, err er
 		it.copied = it.copied[:last]
 		n := foundText{Score: pipeline.Cosine.Of(query, v), Text: it.text, item: it}
 		at, _ := slices.BinarySearchFunc(best, n.Score, func(b foundText, score float64) int {
-			if b.Score >= score { // of equal ones, the first stays first
+			if b.Score >= score { // the first of equal scores stays first
 				return -1
 			}
 			return 1

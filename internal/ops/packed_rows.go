@@ -24,8 +24,8 @@ type GatherPacked struct {
 // A RowFormat is how a block of numbers is stored.
 type RowFormat struct {
 	Name    string
-	Numbers int // of a block
-	Bytes   int // of a block
+	Numbers int // weights per block
+	Bytes   int // bytes per block
 	// decode writes the numbers of a block.
 	decode func(block []byte, y []float32)
 }

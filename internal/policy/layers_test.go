@@ -66,15 +66,15 @@ var layers = map[string][]string{
 		"vectors",
 		"{description modules static safetensors}", // what a folder holds
 		"{engine layout packed schedule}",          // batches
-		"{pipeline serving outputs}",               // the model
+		"{pipeline serving outputs judge}",         // the model
 		// the tasks
 		"embed",
 		"{classify tokenvectors}",
 		"tag",
-		"answer fill gliner judge",
+		"answer fill gliner",
 	},
 	"server": {
-		"tensors",
+		"tensors debug",
 		"{errors encode scan body}", // text
 		"{server models intact metrics observe origin peer page}", // the server itself
 		"{routes openapi embed cohere tei tasks ollama oip oip_tensor oip_manage grpc}",
