@@ -29,7 +29,7 @@ var named = map[string]schema{
 // A describer makes schemas of Go types; those of structs are components.
 type describer struct {
 	components schema
-	named      map[string]bool // by component: whether a request uses it
+	named      map[string]bool // whether a request uses a component, by its name
 	request    bool            // the types are of a request: what decodeStruct refuses, their schemas refuse
 }
 

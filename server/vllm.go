@@ -192,7 +192,7 @@ func (c *call) scorePairs(q *vllmScoring, first, second []string, field string) 
 // A vllmPoolRequest asks for what a model makes of texts.
 type vllmPoolRequest struct {
 	vllmTexts
-	Task       string `json:"task" enum:"embed,token_embed,classify"` // empty for what the model was made for
+	Task       string `json:"task" enum:"embed,token_embed,classify"` // empty for the model's own task
 	Format     string `json:"encoding_format" enum:"float"`
 	Dimensions *int   `json:"dimensions" least:"1"`
 	EmbedType  only   `json:"embed_dtype"`

@@ -66,18 +66,18 @@ var layers = map[string][]string{
 		"vectors",
 		"{description modules static safetensors}", // what a folder holds
 		"{engine layout packed schedule}",          // batches
-		"{pipeline serving outputs judge}",         // the model
+		"{pipeline serving outputs}",               // the model
 		// the tasks
 		"embed",
-		"{classify tokenvectors}",
+		"{classify tokenvectors judge}",
 		"tag",
 		"answer fill gliner",
 	},
 	"server": {
-		"tensors debug",
-		"{errors encode scan body}", // text
-		"{server models intact metrics observe origin peer page}", // the server itself
-		"{routes openapi embed cohere tei tasks ollama oip oip_tensor oip_manage grpc}",
+		"tensors",
+		"{errors encode scan body fields}", // text
+		"{server models intact metrics observe origin peer page debug}", // the server itself
+		"{routes openapi embed cohere tei vllm infinity tasks ollama oip oip_tensor oip_manage grpc}",
 	},
 }
 
@@ -90,10 +90,10 @@ var upward = map[string][]string{
 	"internal/engine": {"ports: growing"},
 	"pipeline": {
 		"description: embed gliner pipeline serving", "engine: pipeline serving", "layout: gliner pipeline serving", "modules: pipeline",
-		"pipeline: gliner", "safetensors: pipeline", "schedule: pipeline serving", "serving: classify", "static: layout",
+		"pipeline: gliner judge", "safetensors: pipeline", "schedule: pipeline serving", "serving: classify", "static: layout",
 		"vectors: pipeline",
 	},
-	"server": {"body: openapi", "encode: observe", "origin: oip", "server: routes"},
+	"server": {"body: openapi", "fields: openapi", "encode: observe", "origin: oip", "server: routes"},
 }
 
 // TestLayers type-checks each package without its imports, which is enough to know what its own files declare.
