@@ -198,6 +198,13 @@ func (d *Description) OpenModel() (*rlxc.Model, error) {
 	return rlxc.OpenFS(d.models.FS, d.Model)
 }
 
+// SkipsPadding reports whether runs may skip padding. They may not for a ColBERT model that lengthens queries by tokens which the mask
+// hides: the vectors of these tokens count.
+func (d *Description) SkipsPadding() bool {
+	x := d.sbert.Expansion
+	return x == nil || x.Attend
+}
+
 // Files returns the files that say how the model is used, by their paths relative to Dir: configuration, tokenizer, and the weights of
 // small modules. A compiled file that rlxc.Program.SaveWith writes with these files is opened as the folder is. It fails with an error of
 // the file system.

@@ -147,3 +147,32 @@ func TestDamagedFilesOfACompiledFile(t *testing.T) {
 
 	require.ErrorContains(t, program.SaveWith(file, map[string][]byte{"../x": nil}), "is not the path of a file within a folder")
 }
+
+// TestCompiledFilesReportPadding holds that a compiled file skips padding if it was compiled so, and that the statistics of a file which
+// does not name the reason.
+func TestCompiledFilesReportPadding(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		unpad  bool
+		padded string
+	}{{"with unpad", true, ""}, {"without", false, "the file was compiled without --unpad"}} {
+		t.Run(c.name, func(t *testing.T) {
+			model, err := rlxc.Open("testdata/minilm/onnx/model.onnx")
+			require.NoError(t, err)
+			defer model.Close()
+			program, err := model.Compile(context.Background(), rlxc.CompileOptions{Unpad: c.unpad})
+			require.NoError(t, err)
+			defer program.Close()
+			file := filepath.Join(t.TempDir(), "model.rlxc")
+			require.NoError(t, program.Save(file))
+			compiled, err := rlxc.Open(file)
+			require.NoError(t, err)
+			defer compiled.Close()
+			again, err := compiled.Compile(context.Background(), rlxc.CompileOptions{Unpad: true})
+			require.NoError(t, err)
+			defer again.Close()
+			require.Equal(t, c.unpad, again.Unpadded())
+			require.Equal(t, c.padded, again.Stats().Padded)
+		})
+	}
+}

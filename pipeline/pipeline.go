@@ -171,9 +171,7 @@ func open(ctx context.Context, what string, o Options) (_ *Model, err error) {
 	sessions := max(o.Sessions, len(devices))
 	compile := o.Compile
 	compile.CacheLimit = cmp.Or(compile.CacheLimit, o.batching().plans)
-	if x := m.sbert.Expansion; x != nil && !x.Attend {
-		compile.Unpad = false // tokens that the mask hides have vectors that count
-	}
+	compile.Unpad = compile.Unpad && m.SkipsPadding()
 	for _, device := range devices {
 		compile.Device = strings.TrimSpace(device)
 		p, err := m.model.Compile(ctx, compile)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"maps"
@@ -33,10 +34,10 @@ operators. --why adds the near misses: where a fusion almost applied, and what p
 
 -o writes the program to a file with packed weights. Every command takes such a file as M and opens it
 without compiling. If M is a folder with a tokenizer, the file also holds the tokenizer and the
-configuration, so that embed, serve and the other commands on texts need no other file. A file for a GPU
-requires the same --backend. With several levels (--cpu avx2,avx512,amx) the file holds a program for
-each, and stores what they share once. A machine of another level takes the first program and packs its
-weights again.`,
+configuration, so that embed, serve and the other commands on texts need no other file, and it skips
+padding unless --unpad=false is given. A file for a GPU requires the same --backend. With several levels
+(--cpu avx2,avx512,amx) the file holds a program for each, and stores what they share once. A machine of
+another level takes the first program and packs its weights again.`,
 		Example: `  rlxc compile bert-tiny
   rlxc compile model.onnx -o model.rlxc
   rlxc compile model.onnx --backend wgpu -o gpu.rlxc
@@ -64,6 +65,16 @@ weights again.`,
 			return usagef("--cpu %s: several levels require -o", o.CPU)
 		}
 		o.CPU = levels[0]
+		var beside map[string][]byte
+		if output != "" {
+			var texts *pipeline.Description
+			if texts, beside, err = filesBeside(args[0]); err != nil {
+				return err
+			}
+			if len(beside) > 0 && !c.Flags().Changed("unpad") { // as commands on texts compile the folder
+				o.Unpad = texts.SkipsPadding() && cmp.Or(o.Level, rlxc.O2) == rlxc.O2
+			}
+		}
 		ctx, trace := rewrite.WithTrace(c.Context())
 		if html == "" {
 			ctx = c.Context()
@@ -97,10 +108,6 @@ weights again.`,
 				defer p.Close()
 				others = append(others, p)
 			}
-			beside, err := filesBeside(args[0])
-			if err != nil {
-				return err
-			}
 			if err := e.program.SaveWith(output, beside, others...); err != nil {
 				return err
 			}
@@ -116,18 +123,19 @@ weights again.`,
 	return c
 }
 
-// filesBeside returns the files for texts that a compiled file of m holds: those of a folder with a tokenizer, or those that a compiled
-// file holds already.
-func filesBeside(m string) (map[string][]byte, error) {
+// filesBeside returns the files for texts that a compiled file of m holds, and what they say: the files of a folder with a tokenizer, or
+// those that a compiled file holds already.
+func filesBeside(m string) (*pipeline.Description, map[string][]byte, error) {
 	info, err := os.Stat(m)
 	if err != nil { // the name of a built-in model, which has no tokenizer
-		return nil, nil
+		return nil, nil, nil
 	}
 	d, err := pipeline.Describe(m, pipeline.Options{})
 	if err != nil || !info.IsDir() && d.Dir != m || d.Tokenizer == d.Dir {
-		return nil, err
+		return nil, nil, err
 	}
-	return d.Files()
+	beside, err := d.Files()
+	return d, beside, err
 }
 
 // A compileReport is what compile prints.

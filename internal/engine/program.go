@@ -133,7 +133,7 @@ func compile(ctx context.Context, file Source, graph func() (*ir.Graph, error), 
 			return nil, WithKind(ErrInput, err)
 		}
 		p.stats.Level, p.stats.Compiled = levelOf(f), false
-		o.Level, packedFor = options.O0, f.Target // it has been rewritten
+		o.Level, o.Unpad, packedFor = options.O0, false, f.Target // it has been rewritten
 	}
 	if p.stats.Rewrites, err = rewrite.Run(ctx, g, dev.Target(), o); err != nil {
 		return nil, bindError(err)
@@ -165,6 +165,9 @@ func compile(ctx context.Context, file Source, graph func() (*ir.Graph, error), 
 		p.bodies[body].symbols = symbolsOf(body)
 	}
 	p.packing = findPacking(p.main)
+	if p.opts.Unpad && file.Compiled() != nil && p.packing == nil {
+		p.stats.Rewrites.Padded = "the file was compiled without --unpad"
+	}
 	file.Retain()
 	p.tidy()
 	return p, nil
