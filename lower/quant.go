@@ -51,6 +51,9 @@ func (c *context) scaling(t ir.Type, scale, zero int) scaling {
 	if s.zero != nil && rank(s.zero) == 1 && rank(s.scale) == 0 && scale == 4 && strings.HasPrefix(c.name, "QLinear") {
 		s.scale = c.expand(s.scale, s.zero.Type.Shape)
 	}
+	if s.zero != nil && rank(s.zero) != rank(s.scale) { // right only if the vector, which may have the size of an axis, has one element
+		s.scale, s.zero = c.scalar(s.scale), c.scalar(s.zero)
+	}
 	if s.zero != nil && rank(s.zero) != rank(s.scale) {
 		c.Failf("operand %d: zero points %v beside scales %v: want equally many axes", zero, s.zero.Type, s.scale.Type)
 	}

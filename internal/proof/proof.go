@@ -290,6 +290,9 @@ func (s *state) apart(i int, n *ir.Node, by string) error {
 			}
 		}
 		written = append(written, p)
+		if v.Type.Elements() == 0 {
+			continue // nothing is written
+		}
 		for j, x := range n.Inputs {
 			if x == nil {
 				continue
