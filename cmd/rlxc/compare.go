@@ -92,9 +92,13 @@ func (d *difference) accept(own difference) {
 	d.Worth = fmt.Sprintf("onnxruntime with its optimisations is no closer: max abs %.2e, cosine %.10f", own.MaxAbs, own.Cosine)
 }
 
+// worthComparing is the smallest cosine to the exact output at which acceptNearer compares. Below it both outputs are noise, and which is
+// nearer says nothing about faults. MiniLM with static pairs is at 0.973, which is the farthest of the models that were measured.
+const worthComparing = 0.9
+
 // acceptNearer lets a difference pass if the tested output is no farther from an exact one than the reference is.
 func (d *difference) acceptNearer(tested, reference difference) {
-	if tested.DType != d.DType || !(tested.Cosine >= reference.Cosine) {
+	if tested.DType != d.DType || !(tested.Cosine >= max(reference.Cosine, worthComparing)) {
 		return
 	}
 	d.OK, d.Problem = true, ""

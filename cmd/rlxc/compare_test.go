@@ -112,8 +112,9 @@ func TestAcceptNearer(t *testing.T) {
 		passes, outside bool
 	}{
 		{"nearer", at(1, 0.2), at(1, -0.5), true, true},
-		{"as near on the other side", at(1, 0.5), at(1, -0.5), true, true},
+		{"as near on the other side", at(1, 0.4), at(1, -0.4), true, true},
 		{"farther", at(1, 0.6), at(1, -0.5), false, true},
+		{"nearer, but both are noise", at(1, 2), at(1, -3), false, true},
 		{"NaN", at(float32(math.NaN()), 0), at(1, -0.5), false, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
