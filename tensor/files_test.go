@@ -186,7 +186,7 @@ func TestJSONLists(t *testing.T) {
 		`[1,`:                                    "not a tensor in JSON",
 		`[1] [2]`:                                "unexpected data after it",
 		``:                                       "not a tensor in JSON",
-		`[null]`:                                 "element 0: <nil> is not a value of type u8",
+		`[null]`:                                 "element 0: null is not a value of type u8",
 		`[1, 256]`:                               "element 1: 256 is not a value of type u8",
 		`[-1]`:                                   "element 0: -1 is not a value of type u8",
 		`[1.5]`:                                  "element 0: 1.5 is not a value of type u8",

@@ -359,7 +359,12 @@ type noValue struct {
 }
 
 // Error implements error.
-func (e *noValue) Error() string { return fmt.Sprintf("%v is not a value of type %s", e.v, e.dtype) }
+func (e *noValue) Error() string {
+	if e.v == nil {
+		return fmt.Sprintf("null is not a value of type %s", e.dtype)
+	}
+	return fmt.Sprintf("%v is not a value of type %s", e.v, e.dtype)
+}
 
 func (t *Tensor) setJSON(i int, v any) error {
 	wrong := &noValue{v, t.dtype}
