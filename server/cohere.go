@@ -262,7 +262,7 @@ func (c *call) rank(q *rankRequest) (a rankAnswer, err error) {
 		return a, err
 	}
 	cut, rows := c.lengths(of)
-	o := pipeline.RerankOptions{TopK: number(top), Function: function(q.Raw || q.Activation != nil && !*q.Activation), Truncated: cut,
+	o := pipeline.RerankOptions{TopK: number(top), Function: function(q.Raw || isOff(q.Activation)), Truncated: cut,
 		Encode: rows}
 	ranked, err := c.rerank(m, *q.Query, texts, o)
 	if err != nil {

@@ -55,6 +55,9 @@ type vllmClasses struct {
 	Data []vllmClass `json:"data"`
 }
 
+// isOff reports whether a request sets use_activation to false. Without the field the model's function applies.
+func isOff(activation *bool) bool { return activation != nil && !*activation }
+
 // classes are the scores of texts, in the order of the model's labels, and the most likely label of each text.
 func (c *call) classes(m *pipeline.Model, q *vllmTexts, raw bool) (scores [][]float64, best []string, err error) {
 	texts, err := c.texts(m, "input", q.Input)
@@ -97,7 +100,7 @@ func (c *call) vllmClassify(q *vllmClassifyRequest) (a vllmClasses, err error) {
 	if err != nil {
 		return a, err
 	}
-	scores, best, err := c.classes(m, &q.vllmTexts, q.Activation != nil && !*q.Activation)
+	scores, best, err := c.classes(m, &q.vllmTexts, isOff(q.Activation))
 	if err != nil {
 		return a, err
 	}
@@ -177,7 +180,7 @@ func (c *call) scorePairs(q *vllmScoring, first, second []string, field string) 
 		for i := range second {
 			list[i] = pipeline.Pair{First: first[min(i, len(first)-1)], Second: &second[i]}
 		}
-		o := pipeline.RerankOptions{Function: function(q.Activation != nil && !*q.Activation), Truncated: cut, Encode: rows}
+		o := pipeline.RerankOptions{Function: function(isOff(q.Activation)), Truncated: cut, Encode: rows}
 		if scores, err = m.ScorePairs(c.ctx, list, o); err != nil {
 			return a, c.explain(err, m)
 		}

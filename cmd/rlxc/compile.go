@@ -71,7 +71,7 @@ another level takes the first program and packs its weights again.`,
 			if texts, beside, err = filesBeside(args[0]); err != nil {
 				return err
 			}
-			if len(beside) > 0 && !c.Flags().Changed("unpad") { // as commands on texts compile the folder
+			if len(beside) > 0 && !c.Flags().Changed("unpad") { // the commands on texts compile the folder without padding
 				o.Unpad = texts.SkipsPadding() && cmp.Or(o.Level, rlxc.O2) == rlxc.O2
 			}
 		}
@@ -123,8 +123,8 @@ another level takes the first program and packs its weights again.`,
 	return c
 }
 
-// filesBeside returns the files for texts that a compiled file of m holds, and what they say: the files of a folder with a tokenizer, or
-// those that a compiled file holds already.
+// filesBeside returns the files that a compiled file of m should hold, and their description. For a folder with a tokenizer, these are its
+// tokenizer and configuration. For a compiled file, these are the files that it holds already. Otherwise both results are nil.
 func filesBeside(m string) (*pipeline.Description, map[string][]byte, error) {
 	info, err := os.Stat(m)
 	if err != nil { // the name of a built-in model, which has no tokenizer

@@ -80,8 +80,8 @@ func TestInterrupted(t *testing.T) {
 	}
 }
 
-// TestInterruptedLongTexts holds that results of a few long texts are kept, that a signal says so, and that a part of another input is set
-// aside.
+// TestInterruptedLongTexts holds that results of a few long texts are kept, that a signal prints their number, and that a part of another
+// input is set aside.
 func TestInterruptedLongTexts(t *testing.T) {
 	model, err := filepath.Abs("../../pipeline/testdata/minilm")
 	require.NoError(t, err)

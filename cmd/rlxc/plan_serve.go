@@ -75,7 +75,7 @@ func (s *serving) planOf(c *cobra.Command, name, path string) (_ *servedPlan, _ 
 	if err != nil {
 		return nil, nil, err
 	}
-	m, err := rlxc.Open(d.Model)
+	m, err := d.OpenModel()
 	if err != nil {
 		return nil, nil, err
 	}

@@ -6,8 +6,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestContainersHoldWhatLimitsAllow: a container holds the peak of a process. The limits that follow from its size allow the arenas, half
-// of it for a run, and a quarter of it for a server.
+// TestContainersHoldWhatLimitsAllow: a container holds the peak of a process. The limits that follow from the container's
+// size allow the arenas: half of the container for a run, and a quarter for a server.
 func TestContainersHoldWhatLimitsAllow(t *testing.T) {
 	for _, row := range []struct {
 		name          string

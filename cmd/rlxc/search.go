@@ -79,10 +79,7 @@ It is read once, and is not held in memory.`,
 	f := c.Flags()
 	f.Lookup("input").Usage = "file of lines with texts and vectors, as rlxc embed -o FILE.jsonl writes; - for the standard input"
 	f.StringSliceVar(&t.copied, "copy-field", nil, "with --json, field of the lines to print too, such as an id (repeatable)")
-	f.StringVar(&t.open.Variant, "variant", "", "ONNX file to take, such as quantized for model_quantized.onnx")
-	f.StringVar(&t.open.Revision, "revision", "", "branch, tag or commit of a model of the hub (default main)")
-	f.StringVar(&t.open.Tokenizer, "tokenizer", "", "tokenizer.json, vocab.txt, or a folder with one (default the model's own)")
-	registerCompile(c, &t.open.Compile)
+	t.registerModel(c)
 	f.IntVar(&top, "top", top, "number of texts to print")
 	return c
 }

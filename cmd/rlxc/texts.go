@@ -34,13 +34,10 @@ type textCommand struct {
 // register adds the flags; pairs names what a second field is, empty if the command takes none.
 func (t *textCommand) register(c *cobra.Command, pairs string) {
 	t.onError = "stop"
+	t.registerModel(c)
 	f := c.Flags()
-	f.StringVar(&t.open.Variant, "variant", "", "ONNX file to take, such as quantized for model_quantized.onnx")
-	f.StringVar(&t.open.Revision, "revision", "", "branch, tag or commit of a model of the hub (default main)")
-	f.StringVar(&t.open.Tokenizer, "tokenizer", "", "tokenizer.json, vocab.txt, or a folder with one (default the model's own)")
 	f.IntVar(&t.open.MaxLength, "max-length", 0, "maximum tokens per sequence (default from the model's files)")
 	f.IntVar(&t.open.Sessions, "sessions", 0, "number of concurrent batches (default one per processor, four per GPU)")
-	registerCompile(c, &t.open.Compile)
 	t.textFlags.register(f)
 	f.StringSliceVar(&t.copied, "copy-field", nil, "field or column to copy to the results, such as an id (repeatable; * for all)")
 	if pairs != "" {
@@ -49,6 +46,15 @@ func (t *textCommand) register(c *cobra.Command, pairs string) {
 	f.StringVarP(&t.output, "output", "o", "",
 		"file for the results: .jsonl, also .gz or .zst, or .parquet; the same command continues an interrupted run")
 	enum(c, &t.onError, "on-error", "what to do when a record cannot be read", "stop", "skip")
+}
+
+// registerModel adds the flags that choose the files of the model, and those of its compilation.
+func (t *textCommand) registerModel(c *cobra.Command) {
+	f := c.Flags()
+	f.StringVar(&t.open.Variant, "variant", "", "ONNX file to take, such as quantized for model_quantized.onnx")
+	f.StringVar(&t.open.Revision, "revision", "", "branch, tag or commit of a model of the hub (default main)")
+	f.StringVar(&t.open.Tokenizer, "tokenizer", "", "tokenizer.json, vocab.txt, or a folder with one (default the model's own)")
+	registerCompile(c, &t.open.Compile)
 }
 
 // model opens the model of a command line.

@@ -138,7 +138,7 @@ func (v *validation) run(c *cobra.Command, args []string) error {
 	report.Tolerance = tol.String()
 	within := tol
 	within.inside, within.bits = true, anyBits // integers inside a model may count steps
-	var wants []rlxc.Tensors                   // by case
+	var wants []rlxc.Tensors                   // outputs of the reference, by case
 	bar := progress(c, len(cases), "comparing")
 	for _, k := range cases {
 		got, err := e.Run(c.Context(), k.inputs)

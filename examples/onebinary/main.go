@@ -3,8 +3,8 @@
 //	CGO_ENABLED=0 go build ./examples/onebinary
 //	./onebinary "a man is eating" "a man eats"
 //
-// The folder model holds a tiny model with random weights, so the number that is printed has no meaning. Replace the folder's files with
-// those of a model of your own, or with one compiled file: docs/one-binary.md shows how.
+// The folder model holds a tiny model with random weights, so the number that is printed has no meaning. Replace its files with the files
+// of another model, or with one compiled file: docs/one-binary.md shows how.
 package main
 
 import (

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/rlxc/rlxc/internal/spelling"
 	"github.com/rlxc/rlxc/ir"
 )
 
@@ -93,7 +94,7 @@ func nearest(g *ir.Graph, name string) []string {
 	}
 	var all []near
 	Tappable(g, func(v *ir.Value) bool {
-		all = append(all, near{strconv.Quote(v.Name), edits(v.Name, name)})
+		all = append(all, near{strconv.Quote(v.Name), spelling.Distance(v.Name, name)})
 		return false
 	})
 	slices.SortStableFunc(all, func(a, b near) int { return cmp.Compare(a.edits, b.edits) })
@@ -102,25 +103,4 @@ func nearest(g *ir.Graph, name string) []string {
 		names = append(names, n.name)
 	}
 	return names
-}
-
-// edits is the Levenshtein distance of two strings in bytes, by the rows of its table (Wagner and Fischer 1974).
-func edits(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			change := diagonal
-			if a[i] != b[j] {
-				change++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(change, row[j]+1, row[j+1]+1)
-		}
-	}
-	return row[len(b)]
 }

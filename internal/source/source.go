@@ -4,7 +4,6 @@ package source
 import (
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"runtime/debug"
 	"slices"
@@ -105,27 +104,6 @@ const compiledExt = ".rlxc"
 
 // ErrNotCompiled is the error of opening what is not a compiled file: a folder, or a file of another format.
 var ErrNotCompiled = errors.New("not a compiled file: rlxc compile writes one")
-
-// Open opens a compiled file of the operating system. It fails as FromMapping does.
-func Open(path string, custom []*ir.OpDef, lowering func() ops.Lowering) (*Compiled, error) {
-	info, err := os.Stat(path)
-	switch {
-	case err != nil:
-		return nil, err
-	case !info.Mode().IsRegular():
-		return nil, fmt.Errorf("%s: %w", path, ErrNotCompiled)
-	}
-	m, err := files.System{}.Map(path)
-	if err != nil {
-		return nil, err
-	}
-	s, err := FromMapping(m, path, custom, lowering)
-	if err != nil {
-		m.Close()
-		return nil, err
-	}
-	return s, nil
-}
 
 // FromMapping reads a compiled file with the definitions of users' operators. The source takes over the mapping unless FromMapping fails.
 // lowering makes what computes an ops.Deferred; if it is nil, a file with such nodes is an error. FromMapping fails with ErrNotCompiled

@@ -1,0 +1,23 @@
+// Package spelling compares names, for messages that suggest what was meant.
+package spelling
+
+// Distance returns how many bytes have to be inserted, deleted or replaced to make b of a: the Levenshtein distance, by the rows of its
+// table (Wagner and Fischer 1974). For example, Distance("sting", "string") is 1.
+func Distance(a, b string) int {
+	row := make([]int, len(b)+1) // row[j] is the distance of a[:i] to b[:j]
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0] // distance of a[:i] to b[:j]
+		row[0] = i + 1
+		for j := range len(b) {
+			change := diagonal
+			if a[i] != b[j] {
+				change++
+			}
+			diagonal, row[j+1] = row[j+1], min(change, row[j]+1, row[j+1]+1)
+		}
+	}
+	return row[len(b)]
+}
