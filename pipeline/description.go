@@ -127,11 +127,17 @@ const maxConfig = 16 << 20
 // readJSON reads a file of a folder; found is false if there is none.
 func readJSON(system files.System, dir, name string, to any) (found bool, err error) {
 	file := filepath.Join(dir, filepath.FromSlash(name))
-	data, err := system.ReadFile(file, maxConfig)
+	info, err := system.Stat(file)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return false, nil
 	case err != nil:
+		return false, err
+	case !info.Mode().IsRegular() || info.Size() > maxConfig:
+		return false, fmt.Errorf("%s: want a regular file of at most %d MiB", file, maxConfig>>20)
+	}
+	data, err := system.ReadFile(file, maxConfig)
+	if err != nil {
 		return false, err
 	}
 	if err := json.Unmarshal(data, to); err != nil {

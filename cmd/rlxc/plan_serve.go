@@ -23,12 +23,14 @@ type servePlan struct {
 // A servedPlan is the memory of a model in a server, in bytes.
 type servedPlan struct {
 	Name     string         `json:"name"`
-	Dims     map[string]int `json:"dims"` // sizes of the largest batch
-	Weights  int64          `json:"weights"`
-	Arena    int64          `json:"arena"` // bytes of a session's arena
-	Sessions int            `json:"sessions"`
+	Dims     map[string]int `json:"dims"`     // sizes of the largest batch
+	Weights  int64          `json:"weights"`  // bytes of all weights, which the sessions share
+	Arena    int64          `json:"arena"`    // bytes of a session's arena
+	Sessions int            `json:"sessions"` // number of concurrent batches
 
-	resident int64 // with one session; of the first model only, because a process that plans others holds it as well
+	// resident is the estimated resident memory of this process with one session of the model, in bytes. It is right only for the first
+	// model: while later models are planned, the process still holds the earlier ones. It is 0 on other backends than cpu.
+	resident int64
 }
 
 // plan prints what a server of these models takes, without listening.

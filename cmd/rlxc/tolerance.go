@@ -19,9 +19,10 @@ import (
 // Inside a model abs counts in units of the value's typical magnitude, where that is above 1: sums of large terms that cancel
 // keep the noise of the terms.
 type tolerance struct {
-	elements bool // floats are compared by element
-	// bits is the number of bits of the widest integers that quantise a float which another order of summation moves: 0 if no
-	// integers do, anything if all may. Such integers may be a step apart, and are compared as floats are.
+	elements bool // floats are compared by element; if false, by the cosine alone
+	// bits is the largest size of integers that are compared by the cosine, in bits. Such integers are quantised floats, which differ by a
+	// step if an engine adds in another order. Larger integers must be equal. For 8, u8 is compared by the cosine, and i64 must be equal.
+	// 0 compares all integers exactly, and anyBits none.
 	bits     int
 	abs, rel float64
 	cosine   float64

@@ -51,9 +51,10 @@ func (p *Plan) alike() {
 	}
 }
 
-// same reports whether two nodes of a kind do the same with operands of equal types: they have the same constants, but for vectors and
-// packed matrices, of which no decision reads the content. Operands that are one value in n are one value in m: a kernel of add(x, y) on
-// 16-bit floats has scratch for each value that it reads, and so needs a buffer less for add(x, x).
+// same reports whether two nodes of the same kind get the same decisions whenever their operands have equal types. It compares their ops
+// and their constants. The content of constant vectors and of packed matrices may differ, because no decision reads it. If two operands of one
+// node are the same value, the operands at these places of the other node must be the same value too: on 16-bit floats, a kernel has a
+// scratch buffer for each value that it reads, so that add(x, x) has one buffer fewer than add(x, y).
 func (p *Plan) same(n, m *ir.Node) bool {
 	a, b := p.trace.Source(n), p.trace.Source(m)
 	if len(n.Inputs) != len(m.Inputs) || len(n.Outputs) != len(m.Outputs) || len(n.Subgraphs) > 0 || (a == nil) != (b == nil) ||

@@ -288,8 +288,9 @@ func (e *evaluation) decide() error {
 	return nil
 }
 
-// hostTyped reports whether a result of n is in the memory of a value that has another type than in the Bound before. That memory is
-// larger or smaller by now although no operand of n may be.
+// hostTyped reports whether a result of n shares the memory of another value whose type has changed since the Bound that this evaluation
+// starts from. Then the size of that memory has changed, even if the types of the operands and results of n have not, and the decision
+// that the result fits there has to be evaluated again. For example, n writes [1,4] over the buffer of a value [b,4], and b was 1.
 func (e *evaluation) hostTyped(n *ir.Node) bool {
 	return slices.ContainsFunc(n.Outputs, func(v *ir.Value) bool { return e.marks[e.layouts[v.ID].Root.ID]&typed != 0 })
 }

@@ -14,12 +14,12 @@ import (
 
 // A System is where paths are looked up: in the operating system's files, or in an fs.FS.
 //
-// Callers join paths with package filepath in both cases. An fs.FS has paths with slashes that begin at its root: for System{FS: f}, the
-// path "./minilm//config.json" is the file "minilm/config.json" of f.
+// Callers join paths with package filepath in both cases. For System{FS: f}, the path "./minilm//config.json" is the file
+// "minilm/config.json" of f.
 type System struct {
-	FS fs.FS // nil for the operating system
-	// Root is the path that stands for the root of FS. For Root "m.rlxc", the path "m.rlxc/config.json" is the file "config.json" of FS.
-	// It is empty if paths begin at the root of FS.
+	FS fs.FS // nil for the operating system's files
+	// Root is a prefix of paths, which is removed before FS gets them. For Root "m.rlxc", the path "m.rlxc/config.json" is the file
+	// "config.json" of FS. A path without the prefix stays as it is. An empty Root removes nothing. Root has no effect if FS is nil.
 	Root string
 }
 
