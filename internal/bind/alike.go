@@ -52,8 +52,8 @@ func (p *Plan) alike() {
 }
 
 // same reports whether two nodes of the same kind get the same decisions whenever their operands have equal types. It compares their ops
-// and their constants. The content of constant vectors and of packed matrices may differ, because no decision reads it. If two operands of one
-// node are the same value, the operands at these places of the other node must be the same value too: on 16-bit floats, a kernel has a
+// and their constants. The content of constant vectors and of packed matrices may differ, because no decision reads it. If two operands of
+// one node are the same value, the operands at these places of the other node must be the same value too: on 16-bit floats, a kernel has a
 // scratch buffer for each value that it reads, so that add(x, x) has one buffer fewer than add(x, y).
 func (p *Plan) same(n, m *ir.Node) bool {
 	a, b := p.trace.Source(n), p.trace.Source(m)
