@@ -106,7 +106,7 @@ func open(ctx context.Context, what string, o Options) (_ *Model, err error) {
 			return nil, fmt.Errorf("invalid %s %d: want at least 1, or 0 for the default", x.what, x.n)
 		}
 	}
-	path, origin, err := find(ctx, what, o)
+	path, origin, err := Find(ctx, what, o)
 	if err != nil {
 		return nil, err
 	}
@@ -241,8 +241,9 @@ func (o Options) Defaults() Options {
 	return o
 }
 
-// find makes a path of what Open was given.
-func find(ctx context.Context, what string, o Options) (path string, origin *Finding, err error) {
+// Find returns the path of what Open takes: what itself if it is a path, or else the folder of a model of the hub. It downloads the model
+// unless the cache has it. For a model of the hub, origin names the snapshot; otherwise it is nil. Find fails as Open does.
+func Find(ctx context.Context, what string, o Options) (path string, origin *Finding, err error) {
 	_, err = files.System{FS: o.FS}.Stat(what)
 	switch {
 	case err == nil:

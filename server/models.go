@@ -73,7 +73,11 @@ func (s *Server) load(ctx context.Context, e *entry) (*opened, error) {
 		}
 	case errors.Is(err, pipeline.ErrNotText):
 		s.options.Log.Info("served as tensors alone", "model", e.Name, "because", err)
-		d, missing := pipeline.Describe(e.Path, o)
+		path, _, missing := pipeline.Find(ctx, e.Path, o)
+		if missing != nil {
+			return nil, err
+		}
+		d, missing := pipeline.Describe(path, o)
 		if missing != nil {
 			return nil, err
 		}

@@ -4,13 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"slices"
 
 	"github.com/spf13/cobra"
 
 	"github.com/rlxc/rlxc"
-	"github.com/rlxc/rlxc/hub"
 	"github.com/rlxc/rlxc/pipeline"
 )
 
@@ -64,14 +62,11 @@ func (s *serving) plan(c *cobra.Command, args []string) error {
 	return emit(c, report, report.text)
 }
 
-// planOf plans the largest batch that a model runs in a server.
-func (s *serving) planOf(c *cobra.Command, name, path string) (_ *servedPlan, _ *rlxc.Program, err error) {
-	if _, missing := os.Stat(path); missing != nil && hub.ValidID(path) {
-		files, err := hub.FromEnv().Snapshot(c.Context(), path, s.open.Revision, pipeline.Files(s.open.Variant))
-		if err != nil {
-			return nil, nil, err
-		}
-		path = files.Dir
+// planOf plans the largest batch that a model runs in a server. what is what pipeline.Open takes.
+func (s *serving) planOf(c *cobra.Command, name, what string) (_ *servedPlan, _ *rlxc.Program, err error) {
+	path, _, err := pipeline.Find(c.Context(), what, s.open)
+	if err != nil {
+		return nil, nil, err
 	}
 	d, err := pipeline.Describe(path, s.open)
 	if err != nil {
