@@ -5,32 +5,34 @@ import (
 	"github.com/rlxc/rlxc/ir"
 )
 
-// An Entry of a kernel table says how a device runs an op: what the passes before planning need to know (target.Kernel), and how a bound
-// node becomes launches. B is the backend's binder, O its operand and L its launch.
+// An Entry is the row of a kernel table for one op. Its first four fields describe the kernel to the passes before planning, as in
+// target.Kernel. Bind makes launches of a bound node. B is the backend's binder, O its operand and L its launch.
 type Entry[B Resolver[O], O, L any] struct {
 	Supports func(n *ir.Node) bool
 	Strided  func(n *ir.Node, i int, strides []int) bool
 	InPlace  func(n *ir.Node, i int) bool
 	Scratch  func(n *ir.Node) []int64
-	// Arranges reports whether Bind brings operand i, a constant, to the device in a separate form; nil for none.
+	// Arranges reports whether Bind itself stores operand i, a constant, on the device, in a form of its own. nil means no operand.
 	Arranges func(b B, n *ir.Node, i int) bool
-	// Pieces reports whether operand i may be a constant above the device's largest binding; nil for none.
+	// Pieces reports whether operand i may be a constant that is larger than the device's largest binding. nil means no operand.
 	Pieces func(i int) bool
 	// Bind makes the launches, or returns ErrOnHost. Absent operands are nil.
 	Bind func(b B, n *ir.Node, in, out []*O) ([]L, error)
 }
 
-// A Resolver finds the operands of a node. One that the entry arranges is described, and is nowhere yet.
+// A Resolver finds the operands of a node.
 type Resolver[O any] interface {
+	// Resolve returns the operand of a value. If arranged is set, the value is a constant that the entry arranges; the operand then has the
+	// constant's type and layout but no memory.
 	Resolve(v *ir.Value, arranged bool) (*O, error)
 }
 
-// Kernel is what the passes before planning need to know.
+// Kernel returns the description for the passes before planning.
 func (e *Entry[B, O, L]) Kernel() target.Kernel {
 	return target.Kernel{Runs: target.OnKernel, Supports: e.Supports, Strided: e.Strided, InPlace: e.InPlace, Scratch: e.Scratch}
 }
 
-// Launches resolves the operands of a node and binds it.
+// Launches resolves the operands of a node and returns the launches that Bind makes.
 func (e *Entry[B, O, L]) Launches(b B, n *ir.Node) ([]L, error) {
 	in, out := make([]*O, len(n.Inputs)), make([]*O, len(n.Outputs))
 	var err error
@@ -50,10 +52,10 @@ func (e *Entry[B, O, L]) Launches(b B, n *ir.Node) ([]L, error) {
 	return e.Bind(b, n, in, out)
 }
 
-// A Table is the list of a backend's kernels. An op without an entry runs on the host.
+// A Table is a backend's kernels by op. An op without an entry runs on the host.
 type Table[B Resolver[O], O, L any] map[ir.Kind]Entry[B, O, L]
 
-// Kernels are those of a target.
+// Kernels returns the descriptions of all entries, for a target.
 func (t Table[B, O, L]) Kernels() (kernels [ir.NumKinds]target.Kernel) {
 	for kind, e := range t {
 		kernels[kind] = e.Kernel()

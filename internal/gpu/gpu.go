@@ -1,10 +1,13 @@
-// Package gpu runs planned graphs on devices that are beside the host: with separate memory, and a queue that works while the host
-// does something else. It decides which step runs where, moves values when the other side reads them, and owns the memory of sessions. A
-// backend brings kernels, and a Driver that reaches the device.
+// Package gpu runs planned graphs on a device that has its own memory and a queue of commands. It decides which steps run on the device and
+// which on the host, copies values between the two, and owns the memory of sessions. A backend provides the kernels and a Driver.
 //
 //	Load:   Driver.Binder ─► Binder.Bind for each step ─► Binder.Finish: Kernels
 //	Attach: Kernels.NewQueue ─► Queue
-//	Run:    Queue.Record when memory has moved ─► for each section: Recording.Submit, Recording.Wait, and the host's step
+//	Run:    Queue.Record if memory has moved ─► for each section: Recording.Submit, Recording.Wait, and the host's step
+//
+// For example, a graph of three steps, of which the second has no kernel, becomes two sections. Section 0 uploads the inputs, launches step
+// 0, and downloads its result. The host then runs step 1 by its Eval. Section 1 uploads that result, launches step 2, and downloads the
+// output. gpu.go has the interfaces, load.go makes the sections, instance.go runs them, and memory.go has the buffers of a session.
 package gpu
 
 import (
@@ -16,94 +19,96 @@ import (
 	"github.com/rlxc/rlxc/ir"
 )
 
-// ErrOnHost is what Binder.Bind returns if its kernel does not take these sizes: the node then runs on the host.
+// ErrOnHost is the error of Binder.Bind if the node's kernel does not support the node's sizes. The node then runs on the host.
 var ErrOnHost = errors.New("these sizes run on the host")
 
-// A Driver reaches a device.
+// A Driver allocates memory on a device and builds programs for it.
 type Driver interface {
-	// Allocate takes memory of the device.
+	// Allocate allocates size bytes of device memory. Errors name what, such as "a device tensor".
 	Allocate(what string, size int64) (backend.Buffer, error)
 	// Owns reports whether the device's kernels can work on a buffer, which another Driver may have allocated.
 	Owns(b backend.Buffer) bool
-	// Stage takes memory of the host that copies go through.
+	// Stage allocates size bytes of staging memory.
 	Stage(size int64) (Staging, error)
-	// Binder begins a program.
+	// Binder returns a binder for a new program.
 	Binder(p *Locations) Binder
 }
 
-// Staging is memory of the host that copies go through.
+// Staging is host memory that the device can access. Downloads, and uploads if Runtime.StagedUploads is set, are copied to it first.
 type Staging interface {
 	Size() int64
 	Close()
 }
 
-// A Binder makes the launches of one program, which are numbered as they are made.
+// A Binder makes the launches of one program and numbers them in the order of the calls, from 0.
 type Binder interface {
 	// Reads reports whether the kernel of n can read constant v.
 	Reads(n *ir.Node, v *ir.Value) bool
-	// Bind makes the launches of a node, with scratch buffers by their numbers in the plan, and returns how many they are. After
-	// ErrOnHost there are none.
+	// Bind makes the launches of a node and returns their number. scratch holds the plan's indices of the node's scratch buffers. If Bind
+	// fails with ErrOnHost, it has made no launches.
 	Bind(n *ir.Node, scratch []int) (int, error)
-	// Finish makes all that was bound ready to run. The binder is not used any more.
+	// Finish returns the launches, ready to run. The binder must not be used afterwards.
 	Finish() (Kernels, error)
-	// Abandon releases what was made, instead of Finish.
+	// Abandon releases the launches. It is called instead of Finish.
 	Abandon()
 }
 
 // Kernels are the launches of a program.
 type Kernels interface {
-	// NewQueue makes the queue of an instance; timed: its recordings have Times.
+	// NewQueue returns the queue of an instance. If timed is set, Recording.Times works.
 	NewQueue(timed bool) (Queue, error)
 	Close()
 }
 
-// A Queue brings the commands of one instance to the device, which runs them in order. One goroutine at a time uses it.
+// A Queue submits the commands of one instance to the device, which runs them in order. One goroutine at a time may use a queue.
 type Queue interface {
-	// Enter is called before a run, by its goroutine, and what it returns after it. It takes nothing from the heap.
+	// Enter prepares the calling goroutine for a run, and leave undoes that after the run. Enter allocates nothing on the heap.
 	Enter() (leave func(), err error)
-	// Record prepares sections of commands on the memory that segments and staging are now, to be submitted many times.
+	// Record prepares sections of commands, so that each can be submitted many times. The commands use the buffers that segment returns
+	// during the call, and staging.
 	Record(sections [][]Command, segment func(int) backend.Buffer, staging Staging) (Recording, error)
-	// Close releases the queue and its recordings. Nothing that was submitted is under way.
+	// Close releases the queue and its recordings. No submitted section may still be running.
 	Close()
 }
 
 // A Recording is a list of sections that are submitted one after the other.
 type Recording interface {
-	// Submit starts a section; uploads are the bytes of its commands that upload, in order.
+	// Submit starts a section. uploads holds the bytes for each Upload command of the section, in order.
 	Submit(section int, uploads [][]byte) error
-	// Wait waits until the section's downloads have arrived, and returns the staging memory. It holds until the next Submit.
+	// Wait waits until the section's downloads have arrived, and returns the staging memory, which is valid until the next Submit.
 	Wait(section int) ([]byte, error)
-	// Times returns when the section's launches ran, from the start of the first. They may be missing at the end.
+	// Times returns when each launch of the section ran, relative to the start of the first launch. The last launches may be missing.
 	Times(section int) ([]Span, error)
 	Close()
 }
 
-// A Command is something for the device to do.
+// A Command is a launch of a kernel or a copy of bytes.
 type Command struct {
 	Kind     Kind
-	Node     *ir.Node // of a launch
-	Launch   int      // its number
-	Location          // what is uploaded, downloaded or copied to
-	From     int      // the segment that is copied from its start
-	Size     int64    // of copies
-	Staged   int64    // offset in the staging memory, of downloads, and of uploads if they are staged
+	Node     *ir.Node // the node of a Launch; otherwise nil
+	Launch   int      // number of a Launch, as Binder.Bind counts them
+	Location          // destination of an Upload or a Copy, source of a Download
+	From     int      // source segment of a Copy, which starts at offset 0
+	Size     int64    // bytes of an Upload, a Download or a Copy
+	Staged   int64    // offset in the staging memory, for a Download, and for an Upload if Runtime.StagedUploads is set
 }
 
-// A Kind is what a Command does.
+// A Kind is the operation of a Command.
 type Kind uint8
 
 // The kinds of commands.
 const (
-	Launch Kind = iota
-	Upload
-	Download
-	Copy
+	Launch   Kind = iota // runs a kernel
+	Upload               // copies from the host to the device
+	Download             // copies from the device to the host
+	Copy                 // copies from one segment to another
 )
 
-// A Span is when a launch ran.
+// A Span is the time from the start to the end of a launch.
 type Span struct{ Start, End time.Duration }
 
-// A Location is memory of the device: bytes from an offset in a segment. The first segments are the plan's arenas.
+// A Location is a position in device memory: an offset in a segment, in bytes. Segment i is arena i of the plan; device tensors have the
+// segments after the arenas.
 type Location struct {
 	Segment int
 	Offset  int64
@@ -111,20 +116,20 @@ type Location struct {
 
 // Segments that are not part of the arena.
 const (
-	Status = -1 // where kernels report what they do not take
-	poison = -2 // as large as the largest segment, and full of one byte
+	Status = -1 // memory for reports: kernels write a number here that they reject, such as an index out of range
+	poison = -2 // memory of the size of the largest arena, filled with the byte of Memory.Poison
 )
 
-// StatusBytes is the size of a report: a 32-bit word that is not 0 after a number that the node does not take, and in the last 8 bytes
-// the number.
+// StatusBytes is the size of a report. Its first 4 bytes are not 0 if the kernel has rejected a number, and its last 8 bytes hold that
+// number as an int64.
 const StatusBytes = 16
 
 // A Runtime is the part of a backend.Device that package gpu implements.
 type Runtime struct {
 	Driver        Driver
 	Target        func() *target.Target
-	Profile       bool // instances are Profilers
-	StagedUploads bool // uploads go through staging memory
+	Profile       bool // instances record the times of their steps (backend.Profiler)
+	StagedUploads bool // uploads are copied to staging memory first
 }
 
 // NewBuffer implements backend.Device.
@@ -132,7 +137,8 @@ func (r *Runtime) NewBuffer(size int64) (backend.Buffer, error) {
 	return r.Driver.Allocate("a device tensor", r.aligned(max(size, 1)))
 }
 
-// aligned is a size that kernels of whole vectors do not go beyond.
+// aligned rounds a size up, so that kernels that access whole vectors stay within a buffer of that size.
 func (r *Runtime) aligned(size int64) int64 { return align(size, r.Target().Align) }
 
+// align returns the least multiple of to that is at least n.
 func align(n, to int64) int64 { return (n + to - 1) / to * to }

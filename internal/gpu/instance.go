@@ -13,33 +13,35 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// instance is a program on a memory.
+// An instance runs a program in a memory.
 type instance struct {
 	*program
 	memory     *Memory
 	held       *held
-	of         *loaded          // what the queue and recordings are of
-	env        *ir.Env          // of the steps of the host
-	values     []*tensor.Tensor // by the ID of a root: the host's copies
-	out        []*tensor.Tensor
-	shown      *byte            // the staging memory in which outputs of out are
-	outside    []backend.Buffer // the device tensors of the next runs, by segment after the plan's
-	recordings []recorded       // on the memory as it was when it had moved so often
-	moved      int
-	uploads    [][]byte
-	profile    *profile // nil where times are not kept
+	of         *loaded          // the loaded program that the queue and the recordings belong to; older than program.loaded after a Refit
+	env        *ir.Env          // environment of the nodes that run on the host
+	values     []*tensor.Tensor // the host's copy of each root, by ID; nil if the host has none in this run
+	out        []*tensor.Tensor // results of the last run, by output; nil for outputs that are device tensors
+	shown      *byte            // first byte of the staging memory that tensors in out are views of; nil for none
+	outside    []backend.Buffer // device tensors of the next runs: element i is segment len(arenas)+i
+	recordings []recorded       // valid while memory.moved equals moved
+	moved      int              // value of memory.moved when recordings were made
+	uploads    [][]byte         // uploads of the section that is being submitted; kept to avoid an allocation
+	profile    *profile         // nil if times are not recorded
 }
 
-// held is what an instance has to give back.
+// held holds the queue that an instance has to close. It is a separate object, because the cleanup of an instance must not refer to the
+// instance.
 type held struct{ Queue }
 
-// recorded is a recording on device tensors.
+// recorded is a recording with the device tensors that it uses.
 type recorded struct {
 	Recording
 	outside []backend.Buffer
 }
 
-// mostRecordings are those that an instance has at a time: device tensors alternate with their next content.
+// mostRecordings is the maximum number of recordings of an instance. It needs several, because device tensors alternate: a decoder's cache
+// is read from one and written to another, and the next run does the reverse.
 const mostRecordings = 4
 
 // Attach implements backend.Program.
@@ -62,7 +64,7 @@ func (p *program) Attach(m backend.Memory, env *ir.Env) (backend.Instance, error
 	return in, nil
 }
 
-// follow makes the instance one of the program as it was refitted.
+// follow replaces the queue and the recordings if the program has been refitted since the last run.
 func (in *instance) follow() error {
 	if in.of == in.loaded {
 		return nil
@@ -112,7 +114,7 @@ func (in *instance) Run(ctx context.Context, inputs []*tensor.Tensor) (_ []*tens
 		in.values[v.ID] = inputs[i]
 	}
 	defer func() {
-		if r := recover(); r != nil { // of an op's Eval: the process lives on
+		if r := recover(); r != nil { // an op's Eval has panicked; the process continues
 			err = fmt.Errorf("internal error: %v", r)
 		}
 	}()
@@ -127,7 +129,7 @@ func (in *instance) Run(ctx context.Context, inputs []*tensor.Tensor) (_ []*tens
 	return in.out, in.env.Hold(in.memory.shown)
 }
 
-// record makes room in the memory and returns the recording on what the memory and the device tensors are now.
+// record grows the memory to what the program needs, and returns a recording that uses the current buffers and device tensors.
 func (in *instance) record() (Recording, error) {
 	if err := in.memory.grow(in.program); err != nil {
 		return nil, err
@@ -155,7 +157,7 @@ func (in *instance) record() (Recording, error) {
 	return r, nil
 }
 
-// segment is the memory of a segment.
+// segment returns the buffer of a segment.
 func (in *instance) segment(i int) backend.Buffer {
 	switch {
 	case i == Status:
@@ -168,7 +170,7 @@ func (in *instance) segment(i int) backend.Buffer {
 	return in.outside[i-len(in.arenas)]
 }
 
-// act runs the sections, and the step of the host after each.
+// act runs the sections in order, and after each section its step on the host.
 func (in *instance) act(ctx context.Context, r Recording) error {
 	var staged []byte
 	for i := range in.sections {
@@ -210,7 +212,7 @@ func (in *instance) act(ctx context.Context, r Recording) error {
 	return in.results(staged)
 }
 
-// check finds errors that kernels left, and clears them.
+// check returns the error of the first report that a kernel has written in a section. It clears all reports if there is one.
 func (in *instance) check(s *section, staged []byte) error {
 	for off := int64(0); off < s.status.size; off += StatusBytes {
 		words := staged[s.status.staged+off:][:StatusBytes]
@@ -240,7 +242,7 @@ func (in *instance) fetch(s *section, staged []byte) error {
 	return nil
 }
 
-// eval runs a step of the host.
+// eval runs a step on the host.
 func (in *instance) eval(h *host) error {
 	began := in.profile.now()
 	var results []*tensor.Tensor
@@ -263,7 +265,7 @@ func (in *instance) eval(h *host) error {
 	return nil
 }
 
-// tensor shows a value in the host's copy of its root, nil for an absent one.
+// tensor returns a value as a view of the host's copy of its root, and nil for an absent operand.
 func (in *instance) tensor(v *value) *tensor.Tensor {
 	if v.of == nil {
 		return nil
@@ -280,7 +282,7 @@ func (in *instance) tensor(v *value) *tensor.Tensor {
 	return backend.View(in.env, from, t.DType, shape, v.layout.Strides, v.layout.Offset)
 }
 
-// results shows the outputs: those of the device in staging memory, which holds until the next run.
+// results sets in.out. Outputs that were downloaded are views of staging memory, which are valid until the next run.
 func (in *instance) results(staged []byte) error {
 	var shown *byte
 	if len(staged) > 0 {

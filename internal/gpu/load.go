@@ -9,74 +9,74 @@ import (
 	"github.com/rlxc/rlxc/ir"
 )
 
-// program implements backend.Program.
+// program implements backend.Program. Refit replaces loaded.
 type program struct {
 	*loaded
 	r *Runtime
 }
 
-// loaded is a planned graph as a list of sections. Where each root's value is at any time, on the host, the device or both, is known
-// when the list is made; so it moves only when something reads it on the other side.
+// loaded is a planned graph as a list of sections. The list is made once, in the order of the steps. While it is made, the loader keeps
+// track of whether the host, the device or both have each root's value, so that a value is copied only if the other side reads it.
 type loaded struct {
 	*Locations
 	kernels  Kernels
 	sections []section
-	arenas   []int64 // sizes
-	uploads  int64   // bytes of staging memory that uploads have
-	staging  int64   // bytes of all of it
+	arenas   []int64 // bytes of each arena, aligned
+	uploads  int64   // bytes of staging memory for the uploads of all sections; 0 if uploads are not staged
+	staging  int64   // bytes of staging memory, uploads included
 	outputs  []output
 }
 
-// A section is what the device does without the host, and the step of the host after it, if any. What the device reads comes before all
-// else: memory of values that are to come belongs to no other value.
+// A section is a list of commands that the device runs without the host, and a step on the host after them. All uploads of a section come
+// first. An uploaded value is an input or the result of an earlier step on the host, so no other value uses its memory any more.
 type section struct {
 	up       []transfer
 	steps    []step
 	down     []transfer
-	launches int // how many
-	reports  int // the first of its reports
-	status   transfer
-	host     *host
+	launches int      // number of launches of steps
+	reports  int      // index in Locations.reports of the section's first report
+	status   transfer // download of the section's reports; its size is 0 if there are none
+	host     *host    // nil for the last section
 }
 
-// A step is a node that runs on the device, by launches from one number to another.
+// A step is a node that runs on the device by the launches first, first+1, …, end-1.
 type step struct {
 	node       *ir.Node
-	number     int // in the plan
+	number     int // index of the step in the plan
 	first, end int
 }
 
 // A transfer is a copy of a root from the host to the device or back.
 type transfer struct {
-	root *ir.Value
-	Location
-	size   int64
-	staged int64
+	root     *ir.Value
+	Location       // memory of the root on the device
+	size     int64 // bytes
+	staged   int64 // offset in the staging memory
 }
 
 // A host step runs a node by its Eval.
 type host struct {
 	node *ir.Node
 	in   []value
-	out  []*ir.Value // roots
+	out  []*ir.Value // roots of the node's results
 }
 
-// A value is a part of a root's value on the host.
+// A value is an operand or an output, which the host reads from its copy of the operand's root.
 type value struct {
 	of     *ir.Value // nil for an absent operand
 	layout ir.Layout
 }
 
-// An output is a part of the host's copy of its root, or of staging memory, or it is a device tensor.
+// An output is a view of the host's copy of its root, a view of staging memory, or a device tensor.
 type output struct {
 	value
-	outside bool
-	onHost  bool
-	staged  int64 // of its first byte
-	bytes   int64
+	outside bool  // the output is a device tensor
+	onHost  bool  // the output is a view of the host's copy of its root
+	staged  int64 // offset of the first byte in the staging memory, if neither outside nor onHost is set
+	bytes   int64 // size of the output
 }
 
-// stagedAlign is the alignment of values in staging memory: that of tensors.
+// stagedAlign is the alignment of values in staging memory, in bytes. It equals that of tensors, because outputs are views of this memory.
 const stagedAlign = 64
 
 // Load implements backend.Device.
@@ -88,7 +88,8 @@ func (r *Runtime) Load(p *backend.Planned) (backend.Program, error) {
 	return &program{l, r}, nil
 }
 
-// Refit implements backend.Program. All launches are made again, which is little beside planning; instances record again in their next run.
+// Refit implements backend.Program. It makes all launches again, which takes less time than planning. Instances make new recordings in
+// their next runs.
 func (p *program) Refit(planned *backend.Planned, _ []int) (backend.Program, error) {
 	l, err := p.r.load(planned)
 	if err != nil {
@@ -137,16 +138,16 @@ type loader struct {
 	r        *Runtime
 	binder   Binder
 	launched int    // launches so far
-	fresh    []bool // by the ID of a root: the device has the value
-	present  []bool // by the ID of a root: the host has the value
+	fresh    []bool // whether the device has the current value of each root, by ID
+	present  []bool // whether the host has the current value of each root, by ID
 }
 
-// last is the section that the list ends with.
+// last returns the last section of the list.
 func (l *loader) last() *section { return &l.sections[len(l.sections)-1] }
 
-// step lists what a node does: its launches if its kernel takes it as it is, its Eval otherwise.
+// step appends a node to the list: its launches if its kernel supports it, otherwise a step on the host.
 func (l *loader) step(i int, n *ir.Node) error {
-	if l.takes(n) {
+	if l.runsOnDevice(n) {
 		reports, launches := len(l.reports), 0
 		var err error
 		if !empty(n) {
@@ -165,8 +166,8 @@ func (l *loader) step(i int, n *ir.Node) error {
 	return nil
 }
 
-// takes reports whether a node can run on the device where its operands are.
-func (l *loader) takes(n *ir.Node) bool {
+// runsOnDevice reports whether the target has a kernel for a node, and the kernel can reach all operands and results.
+func (l *loader) runsOnDevice(n *ir.Node) bool {
 	if l.r.Target().Where(n) != target.OnKernel {
 		return false
 	}
@@ -216,7 +217,7 @@ func empty(n *ir.Node) bool {
 	return true
 }
 
-// onKernel appends the launches of a step, and uploads what they need.
+// onKernel appends the launches of step i of the plan, and uploads of the operands that the device does not have.
 func (l *loader) onKernel(i int, n *ir.Node, launches int) {
 	for _, v := range n.Inputs {
 		if v != nil {
@@ -235,7 +236,7 @@ func (l *loader) onKernel(i int, n *ir.Node, launches int) {
 	}
 }
 
-// bringUp makes sure that the device has a root's value.
+// bringUp adds an upload to the last section unless the device has the root's value.
 func (l *loader) bringUp(root *ir.Value) {
 	if root.IsConst() || l.fresh[root.ID] {
 		return
@@ -244,7 +245,7 @@ func (l *loader) bringUp(root *ir.Value) {
 	l.transfer(root, &l.last().up)
 }
 
-// bringDown makes sure that the host has a root's value.
+// bringDown adds a download to the last section unless the host has the root's value.
 func (l *loader) bringDown(root *ir.Value) {
 	if root.IsConst() || l.present[root.ID] {
 		return
@@ -253,7 +254,7 @@ func (l *loader) bringDown(root *ir.Value) {
 	l.transfer(root, &l.last().down)
 }
 
-// transfer adds a copy of a root to a list; what has no elements is not copied.
+// transfer adds a copy of a root to a list. A root without elements is not copied.
 func (l *loader) transfer(root *ir.Value, list *[]transfer) {
 	at, ok := l.At(root)
 	if !ok || root.Type.Kind != ir.TensorType {
@@ -264,7 +265,7 @@ func (l *loader) transfer(root *ir.Value, list *[]transfer) {
 	}
 }
 
-// byHost appends a step of the host, and downloads what it needs.
+// byHost ends the last section with a step on the host, for which it downloads the operands that the host does not have.
 func (l *loader) byHost(n *ir.Node) {
 	h := &host{node: n}
 	for _, v := range n.Inputs {
@@ -282,7 +283,7 @@ func (l *loader) byHost(n *ir.Node) {
 	l.sections = append(l.sections, section{reports: len(l.reports)})
 }
 
-// value resolves a value for the host.
+// value returns a value with its layout, and an empty one for an absent operand.
 func (l *loader) value(v *ir.Value) value {
 	if v == nil {
 		return value{}
@@ -290,7 +291,8 @@ func (l *loader) value(v *ir.Value) value {
 	return value{v, l.Layout(v)}
 }
 
-// results lists where the outputs are at the end: device tensors on the device, others wherever they were made.
+// results lists the outputs. Outputs that are device tensors stay on the device, and those that the host has are views of its copies. The
+// others are downloaded.
 func (l *loader) results() {
 	down := map[int]bool{}
 	for _, v := range l.Graph.Outputs {
@@ -313,7 +315,8 @@ func (l *loader) results() {
 	}
 }
 
-// stage lays the staging memory out. Downloads of one section come where those of another were, which the host has copied by then.
+// stage assigns offsets in the staging memory. Uploads have memory of their own. The downloads of all sections share the memory after it,
+// since the host copies the downloads of a section before the next section is submitted.
 func (l *loader) stage() {
 	if l.r.StagedUploads {
 		for i := range l.sections {
@@ -343,7 +346,7 @@ func (l *loader) stage() {
 	}
 }
 
-// assignStaging assigns staging memory to transfers.
+// assignStaging gives each transfer an offset at the end of the staging memory, whose size it increases.
 func assignStaging(list []transfer, size *int64) {
 	for i := range list {
 		list[i].staged = *size
@@ -351,11 +354,11 @@ func assignStaging(list []transfer, size *int64) {
 	}
 }
 
-// HostSteps implements backend.Program: downloads belong to the step that waits for them, uploads to the one that made their root,
-// unless that is an input.
+// HostSteps implements backend.Program. Downloads count for the step that waits for them. Uploads count for the step that computed the
+// root. Uploads of inputs are not counted.
 func (p *loaded) HostSteps() []backend.HostStep {
 	var steps []backend.HostStep
-	maker := map[*ir.Value]int{} // of a root: index into steps
+	maker := map[*ir.Value]int{} // index in steps of the step that computes a root
 	for _, s := range p.sections {
 		for _, t := range s.up {
 			if i, ok := maker[t.root]; ok {
@@ -377,11 +380,11 @@ func (p *loaded) HostSteps() []backend.HostStep {
 	return steps
 }
 
-// commands lists the commands of each section. Where memory is poisoned, it is so as a whole before the first section, and buffer by
-// buffer when their lives end.
+// commands lists the commands of each section. If poisoned is set, the commands fill all arenas with the poison before the first section,
+// and each buffer after the last step that uses it.
 func (p *loaded) commands(poisoned bool) [][]Command {
 	list := make([][]Command, len(p.sections))
-	dead := 0 // steps whose dead buffers are poisoned
+	dead := 0 // buffers whose last step is at most this one have been filled
 	for i, s := range p.sections {
 		var c []Command
 		bury := func(before int) {

@@ -8,17 +8,18 @@ import (
 	"github.com/rlxc/rlxc/planner"
 )
 
-// Locations say where the values of a planned graph are on the device. Device tensors have separate segments, after the plan's arenas.
+// Locations are the positions of a planned graph's values on the device. Each device tensor has a segment, after those of the plan's
+// arenas.
 type Locations struct {
 	*backend.Planned
-	outside map[int]int // by the ID of a root that is a device tensor: its segment
+	outside map[int]int // segment of each root that is a device tensor, by ID
 	reports []report
 }
 
-// A report is about a number that a node does not take.
+// A report is a place where a kernel writes a number that its node rejects, such as an index out of range.
 type report struct {
 	node *ir.Node
-	err  func(number int64) error
+	err  func(number int64) error // makes an error of the number
 }
 
 func newLocations(p *backend.Planned) *Locations {
@@ -32,7 +33,7 @@ func newLocations(p *backend.Planned) *Locations {
 	return l
 }
 
-// At is where a root is; ok is false if it has no memory on the device.
+// At returns the location of a root. ok is false if the root has no memory on the device.
 func (p *Locations) At(root *ir.Value) (at Location, ok bool) {
 	if segment, ok := p.outside[root.ID]; ok {
 		return Location{Segment: segment}, true
@@ -44,14 +45,14 @@ func (p *Locations) At(root *ir.Value) (at Location, ok bool) {
 	return Location{s.Arena, s.Offset}, ok
 }
 
-// Buffer is where a buffer of the plan is.
+// Buffer returns the location and the size in bytes of a buffer of the plan.
 func (p *Locations) Buffer(i int) (at Location, size int64) {
 	s := p.Plan.Slots[i]
 	return Location{s.Arena, s.Offset}, s.Size
 }
 
-// Lengthens reports whether an operand of a node may be the device tensor that its result is too, with more after it: what copies the one
-// to the other then has nothing to do. It returns their segments.
+// Lengthens reports whether operand and result of a node are both device tensors from their starts, and returns their segments. If a run
+// binds the same device tensor to both, as a decoder does whose cache grows, the result begins with the operand, which need not be copied.
 func (p *Locations) Lengthens(n *ir.Node, operand int) (from, to int, ok bool) {
 	x, y := p.Layout(n.Inputs[operand]), p.Layout(n.Outputs[0])
 	from, ok = p.outside[x.Root.ID]
@@ -62,7 +63,8 @@ func (p *Locations) Lengthens(n *ir.Node, operand int) (from, to int, ok bool) {
 	return from, to, ok
 }
 
-// Report makes a position in the status segment for numbers that a node does not take, of which err says why.
+// Report reserves a report in the Status segment and returns its offset in bytes. err makes an error of a number that a kernel writes
+// there.
 func (p *Locations) Report(n *ir.Node, err func(number int64) error) (offset int) {
 	p.reports = append(p.reports, report{n, err})
 	return StatusBytes * (len(p.reports) - 1)

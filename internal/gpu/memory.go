@@ -7,24 +7,24 @@ import (
 	"github.com/rlxc/rlxc/internal/backend"
 )
 
-// A Memory is the arena of one session: a buffer for each segment of the plan, one in which kernels report errors, and staging memory.
+// A Memory is the memory of one session: a buffer for each arena of the plan, a buffer for reports, and staging memory.
 type Memory struct {
 	r        *Runtime
-	segments []backend.Buffer // nil where there is none
-	status   backend.Buffer
-	staging  Staging
-	moved    int   // counts the times that one of them was made again
-	idle     int   // runs one after the other that needed much less
-	shown    int64 // bytes of the last run's outputs that are on the host
-	poison   byte  // 0 for none
-	poisoned backend.Buffer
+	segments []backend.Buffer // buffer of each arena of the plan; nil before the first run and after release
+	status   backend.Buffer   // reports; nil if no program has any
+	staging  Staging          // nil if no program needs any
+	moved    int              // how often a buffer or the staging memory was replaced or freed; recordings of an older count are stale
+	idle     int              // consecutive runs that left more than Slack unused
+	shown    int64            // bytes of the last run's outputs that are on the host
+	poison   byte             // fill of Poison; 0 for none
+	poisoned backend.Buffer   // the poison segment; nil if poison is 0
 }
 
 // NewMemory implements backend.Device.
 func (r *Runtime) NewMemory() backend.Memory { return &Memory{r: r} }
 
-// Poison makes every run fill the arena with a byte before it starts and each buffer when its life ends, so that a read of memory that the
-// plan calls dead shows: 0xFF is a NaN in every float type, 0xA5 a wild index. 0 ends it. For tests.
+// Poison makes every run fill the arenas with a byte at its start, and each buffer after its last use, so that a read of dead memory
+// changes the results. 0xFF makes a NaN of every float type, and 0xA5 a large index. 0 turns the filling off. For tests.
 func (m *Memory) Poison(with byte) {
 	m.poison = with
 	m.drop(&m.poisoned)
@@ -43,6 +43,7 @@ func (m *Memory) Size() int64 {
 	return n
 }
 
+// size returns the size of a buffer in bytes, and 0 for nil.
 func size(b backend.Buffer) int64 {
 	if b == nil {
 		return 0
@@ -66,7 +67,8 @@ func (p *program) Growth(of backend.Memory) (n int64) {
 	return n + max(staging, 0)
 }
 
-// room is the size of a segment that has too few bytes: an eighth more than needed, because sizes that grow do so in every run.
+// room returns the size to allocate for an arena of need bytes whose buffer has has bytes. A buffer that is too small is replaced by one
+// with an eighth more than needed, because sizes that grow tend to grow in every run.
 func (p *program) room(need, has int64) int64 {
 	if has > 0 && has < need {
 		need = p.r.aligned(need + need/8)
@@ -83,7 +85,7 @@ func (m *Memory) Close() {
 	m.drop(&m.poisoned)
 }
 
-// release frees what is larger than a size.
+// release frees each buffer of more than most bytes.
 func (m *Memory) release(most int64) {
 	for i := range m.segments {
 		if size(m.segments[i]) > most {
@@ -100,6 +102,7 @@ func (m *Memory) release(most int64) {
 	}
 }
 
+// drop frees a buffer, if there is one.
 func (m *Memory) drop(b *backend.Buffer) {
 	if *b != nil {
 		(*b).Close()
@@ -108,14 +111,15 @@ func (m *Memory) drop(b *backend.Buffer) {
 	}
 }
 
-// A memory releases what a larger shape needed after IdleRuns runs one after the other that left more than Slack of a buffer unused. The
-// CPU's arena does so at once, since its pages come back one by one; here a buffer is made again, and instances record again.
+// A memory frees its large buffers after IdleRuns consecutive runs that left more than Slack bytes of one unused. The CPU's arena shrinks
+// at once, because the operating system gives pages back one by one. Here a whole buffer must be allocated again, and instances record
+// again.
 const (
 	IdleRuns = 16
 	Slack    = 8 << 20
 )
 
-// shrink releases what has been of no use for some time.
+// shrink counts runs that leave much memory unused, and frees the large buffers after IdleRuns of them.
 func (m *Memory) shrink(p *program) {
 	wasted := m.staging != nil && m.staging.Size() > p.staging+Slack
 	for i, b := range m.segments {
@@ -135,7 +139,7 @@ func (m *Memory) shrink(p *program) {
 	}
 }
 
-// grow makes room for a program.
+// grow allocates the buffers that a program needs and the memory lacks.
 func (m *Memory) grow(p *program) error {
 	m.shrink(p)
 	for len(m.segments) < len(p.arenas) {
@@ -157,7 +161,7 @@ func (m *Memory) grow(p *program) error {
 		}
 	}
 	if m.poison != 0 {
-		if err := m.brew(p); err != nil {
+		if err := m.fillPoison(p); err != nil {
 			return err
 		}
 	}
@@ -174,7 +178,7 @@ func (m *Memory) grow(p *program) error {
 	return err
 }
 
-// allocate replaces a buffer. The old one is released first, so that no more than one is held.
+// allocate replaces a buffer. It frees the old buffer first, so that both never exist at the same time.
 func (m *Memory) allocate(b *backend.Buffer, what string, size int64) (err error) {
 	m.drop(b)
 	m.moved++
@@ -182,11 +186,11 @@ func (m *Memory) allocate(b *backend.Buffer, what string, size int64) (err error
 	return err
 }
 
-// clear makes all reports empty.
+// clear overwrites all reports with zeros.
 func (m *Memory) clear() error { return m.status.WriteAt(make([]byte, m.status.Size()), 0) }
 
-// brew makes the segment that fills others.
-func (m *Memory) brew(p *program) error {
+// fillPoison allocates the poison segment for a program and fills it.
+func (m *Memory) fillPoison(p *program) error {
 	var most int64
 	for _, need := range p.arenas {
 		most = max(most, need)

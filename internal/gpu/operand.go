@@ -8,15 +8,15 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// An Operand is a value of a bound graph as kernels see it. Backends embed it and add where the value is.
+// An Operand is the type and the layout of a value of a bound graph. Backends embed it and add the value's memory.
 type Operand struct {
 	DType   tensor.DType
 	Shape   tensor.Shape
-	Strides []int // in elements
-	Width   int   // bytes an element
+	Strides []int // distance between neighbours along each axis, in elements
+	Width   int   // bytes of an element
 }
 
-// RowMajor is an operand whose elements are row-major without gaps.
+// RowMajor returns an operand whose elements are row-major without gaps.
 func RowMajor(d tensor.DType, shape ...int) Operand {
 	return Operand{d, shape, tensor.Shape(shape).Strides(), d.Size()}
 }
@@ -24,7 +24,7 @@ func RowMajor(d tensor.DType, shape ...int) Operand {
 // Axes implements backend.Operand.
 func (o *Operand) Axes() (shape tensor.Shape, strides []int) { return o.Shape, o.Strides }
 
-// Elements is the number of elements.
+// Elements returns the number of elements.
 func (o *Operand) Elements() int { return o.Shape.Elements() }
 
 // Contiguous reports whether the elements are row-major without gaps.
@@ -32,19 +32,20 @@ func (o *Operand) Contiguous() bool {
 	return ir.Layout{Shape: o.Shape, Strides: o.Strides}.Contiguous()
 }
 
-// Reshape makes the operand row-major, of another shape.
+// Reshape sets the shape, and row-major strides for it.
 func (o *Operand) Reshape(shape ...int) { o.Shape, o.Strides = shape, tensor.Shape(shape).Strides() }
 
 func (o *Operand) String() string { return fmt.Sprintf("%s%v", o.DType, o.Shape) }
 
-// Across are the strides of a walk over a shape that stays at the start of an axis, along which indices choose.
+// Across returns the operand with another shape and stride 0 along an axis, so that a kernel that adds index·stride itself can walk the
+// shape.
 func (o *Operand) Across(shape tensor.Shape, axis int) Operand {
 	w := Operand{o.DType, shape, slices.Clone(o.Strides), o.Width}
 	w.Strides[axis] = 0
 	return w
 }
 
-// Reduced are the axes of an operand that a reduction leaves, and those that it takes.
+// Reduced splits the axes of an operand into those that a reduction keeps and those that it reduces.
 func (o *Operand) Reduced(axes []int) (left, taken Operand) {
 	left.DType, taken.DType = o.DType, o.DType
 	for i, size := range o.Shape {
@@ -57,7 +58,8 @@ func (o *Operand) Reduced(axes []int) (left, taken Operand) {
 	return left, taken
 }
 
-// Repeat makes the result of a Tile and its operand broadcast: with an axis of repeats before each axis.
+// Repeat changes the result y and the operand x of a Tile so that x broadcasts to y. It inserts an axis of repeats before each axis: for x
+// [2,3] and y [4,3], x becomes [1,2,1,3] and y [2,2,1,3].
 func Repeat(y, x *Operand) {
 	var to, from tensor.Shape
 	var steps []int
@@ -68,7 +70,7 @@ func Repeat(y, x *Operand) {
 	x.Shape, x.Strides = from, steps
 }
 
-// split cuts an axis into blocks, which become an axis after it.
+// split replaces an axis of size n by two axes of sizes n/block and block.
 func (o *Operand) split(axis, block int) {
 	o.Shape, o.Strides = slices.Insert(slices.Clone(o.Shape), axis+1, block),
 		slices.Insert(slices.Clone(o.Strides), axis+1, o.Strides[axis])
@@ -76,11 +78,12 @@ func (o *Operand) split(axis, block int) {
 	o.Strides[axis] *= block
 }
 
-// Base is the operand that a backend's operand embeds.
+// Base returns the operand that a backend's operand embeds.
 func (o *Operand) Base() *Operand { return o }
 
-// ByScale makes the operands of a conversion between floats and quantised values broadcast: x and the result, and scale and zero point, of
-// which there is one, one for each index of the axis, or one for each block along the axis where block is not 0.
+// ByScale changes the operands of a conversion between floats and quantised values so that they broadcast. in is x, the scale and an
+// optional zero point. The scale is a scalar, or has an element for each index of the axis, or one for each block along the axis if block
+// is not 0.
 func ByScale[O any, P interface {
 	*O
 	Base() *Operand

@@ -7,13 +7,14 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// A Product is a matmul, or what is computed like one: for each index in Lead a product of M × K by K × N.
+// A Product is a batch of matrix products: for each index of Lead, an M × K matrix times a K × N matrix. Convolutions are products, too.
 type Product struct {
 	Lead    tensor.Shape
 	M, N, K int
 }
 
-// ProductOf sees a matmul as a product: one of all rows where the right operand is one matrix.
+// ProductOf returns the product that a matmul computes. If the right operand is one matrix, all rows of the left operand are one matrix,
+// and Lead is nil: x [8,128,384] times w [384,1536] has M = 1024.
 func ProductOf(n *ir.Node) Product {
 	a, b, y := n.Inputs[ir.MatMulA].Type.Sizes(), n.Inputs[ir.MatMulB].Type.Sizes(), n.Outputs[0].Type.Sizes()
 	r := len(y)
@@ -24,16 +25,18 @@ func ProductOf(n *ir.Node) Product {
 	return p
 }
 
-// SplitDepth is the least part of K that is worth a separate block.
+// SplitDepth is the least length along K for which a separate split pays, despite the second launch that adds the splits.
 const SplitDepth = 192
 
-// Part is the length along K of each of n splits but the last, which are whole multiples of a depth; of a K of 0, that of one.
+// Part returns the length along K of each of n splits, except the last one, which may be shorter. The length is a multiple of depth. For K
+// = 0 it is depth.
 func (p *Product) Part(n, depth int) int { return ceil(max(1, ceil(p.K, n)), depth) * depth }
 
-// Split is the number of n splits that have something to do, at least 1.
+// Split returns how many of n splits are not empty, and at least 1.
 func (p *Product) Split(n, depth int) int { return max(1, ceil(p.K, p.Part(n, depth))) }
 
-// Scratch is the memory that the parts of splits need, which a second launch adds up.
+// Scratch returns the scratch sizes of a product with splits along K, in bytes: an M × N float32 matrix for each split. A second launch
+// adds the matrices. A product without splits needs none.
 func (p *Product) Scratch(splits int) []int64 {
 	if splits == 1 {
 		return nil
@@ -41,19 +44,18 @@ func (p *Product) Scratch(splits int) []int64 {
 	return []int64{4 * int64(splits) * int64(p.M) * int64(p.N)}
 }
 
-// Blocks is the number of blocks of rows × cols results.
+// Blocks returns the number of blocks of rows × cols elements that cover the result.
 func (p *Product) Blocks(rows, cols int) int {
 	return ceil(p.M, rows) * ceil(p.N, cols) * p.Lead.Elements()
 }
 
-// A Factor is how an operand of a product is a matrix for each index in Lead: the distance of its rows, of its columns, and of the
-// matrices along each axis of Lead.
+// A Factor is the layout of an operand of a product. Strides are in elements.
 type Factor struct {
-	Row, Col int
-	Lead     []int
+	Row, Col int   // strides of rows and columns
+	Lead     []int // strides between matrices along each axis of Product.Lead; 0 for an axis that the operand lacks or repeats
 }
 
-// Vector reports whether rows are read n elements at a time where the operand is aligned to that.
+// Vector reports whether a kernel can read rows n elements at a time, provided that the operand's start is aligned to n elements.
 func (f *Factor) Vector(n int) bool {
 	ok := f.Col == 1 && f.Row%n == 0
 	for _, st := range f.Lead {
@@ -62,11 +64,11 @@ func (f *Factor) Vector(n int) bool {
 	return ok
 }
 
-// errUneven is the error of rows that have no one distance.
+// errUneven is the error of Matrices if the rows have no common stride.
 var errUneven = errors.New("the rows are not evenly spaced")
 
-// Factors sees the operands of a matmul as those of a product. Where rows have no one distance, every leading index has a product of its
-// own, and the product is another one than it was: changed.
+// Factors returns the layouts of the operands x and w of a product with result y. If the rows of x have no common stride, Factors changes
+// the product to one with a matrix for each leading index, and changed is true.
 func (p *Product) Factors(x, w, y *Operand, transposed bool) (left, right Factor, changed bool, err error) {
 	if left, err = p.Matrices(x, false); err == errUneven {
 		r := len(y.Shape)
@@ -81,7 +83,8 @@ func (p *Product) Factors(x, w, y *Operand, transposed bool) (left, right Factor
 	return left, right, changed, err
 }
 
-// Matrices sees an operand as matrices. Without Lead all axes but the last are rows, which must have one distance.
+// Matrices returns the layout of an operand. If Lead is nil, all axes but the last count as rows, and Matrices fails with errUneven if
+// these rows have no common stride.
 func (p *Product) Matrices(o *Operand, transposed bool) (f Factor, err error) {
 	shape, strides := o.Shape, o.Strides
 	r := len(shape)
@@ -112,5 +115,5 @@ func (p *Product) Matrices(o *Operand, transposed bool) (f Factor, err error) {
 	return f, nil
 }
 
-// ceil is a quotient, rounded up.
+// ceil returns a/b, rounded up.
 func ceil(a, b int) int { return (a + b - 1) / b }

@@ -7,11 +7,11 @@ import (
 	"github.com/rlxc/rlxc/ir"
 )
 
-// A profile has the times of the last run's steps: the device's by a separate clock, those on the host by the host's. A nil one keeps
+// A profile records when the steps of the last run ran. The device measures its launches by its own clock. Methods of a nil profile do
 // nothing.
 type profile struct {
-	began time.Time
-	steps []backend.StepTime
+	began time.Time          // start of the run
+	steps []backend.StepTime // times relative to began
 }
 
 // Profile implements backend.Profiler.
@@ -35,14 +35,15 @@ func (p *profile) now() time.Duration {
 	return time.Since(p.began)
 }
 
-// host notes a step of the host.
+// host records a step that ran on the host and has just ended.
 func (p *profile) host(n *ir.Node, began time.Duration) {
 	if p != nil {
 		p.steps = append(p.steps, backend.StepTime{Node: n, Start: began, End: p.now()})
 	}
 }
 
-// read notes the steps of a section that is done: its last launch has just ended.
+// read records the steps of a section. It assumes that the section's last launch has just ended, which relates the device's clock to the
+// host's.
 func (p *profile) read(r Recording, section int, s *section) error {
 	if p == nil || s.launches == 0 {
 		return nil

@@ -8,14 +8,14 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// Which tiling of a product is quickest depends on the device. So when a product of a class that the device has not seen is planned, the
-// tilings that may be the quickest are timed on it, on zeros; what wins serves all products of the class, in this process and, by a file,
-// in later ones (see tuning_cache.go).
+// The fastest tiling of a product depends on the device. When the first product of a class is planned, the backend times the candidate
+// tilings on the device, with operands of zeros. The fastest tiling is used for all products of the class, and a file keeps it for later
+// processes (tuning_cache.go).
 
-// Flops is the number of operations.
+// Flops returns the number of floating-point operations.
 func (p *Product) Flops() int { return 2 * p.Lead.Elements() * p.M * p.N * p.K }
 
-// Class is the largest product of the class: rows and batch are rounded up to powers of two.
+// Class returns the product that stands for the class of p: rows and batch are rounded up to powers of two, and Lead has at most one axis.
 func (p *Product) Class() Product {
 	q := Product{M: roundUp(p.M), N: p.N, K: p.K}
 	if batch := roundUp(p.Lead.Elements()); batch > 1 {
@@ -24,12 +24,13 @@ func (p *Product) Class() Product {
 	return q
 }
 
-// roundUp is the least power of two that is not below n.
+// roundUp returns the least power of two that is at least n.
 func roundUp(n int) int { return 1 << bits.Len(uint(n-1)) }
 
-// Sample is a product that is large enough to stand for p.
+// Sample returns a product to time instead of p. It has fewer matrices and rows if p is so large that timing it would need much memory and
+// time.
 func (p *Product) Sample() Product {
-	const elements = 1 << 24 // of the left operand or of the result
+	const elements = 1 << 24 // maximum number of elements of the left operand, and of the result
 	q, batch := *p, p.Lead.Elements()
 	tooLarge := func() bool { return batch*q.M*max(q.N, q.K) > elements }
 	for ; batch > 1 && tooLarge(); batch /= 2 {
@@ -42,17 +43,20 @@ func (p *Product) Sample() Product {
 	return q
 }
 
-// How long a race lasts: at least two rounds after those that warm up, and more while there is time. A device that idles runs at a
-// fraction of its clock, and takes as long as warmUp to reach it. A candidate that is hopeless times as slow as the best so far drops out.
+// Limits of a comparison of candidates. Each round runs every candidate once.
 const (
+	// warmUp is the time of the first rounds, which do not limit the others. An idle device runs at a fraction of its clock rate and takes
+	// up to this long to reach it.
 	warmUp      = 25 * time.Millisecond
-	leastRounds = 2
-	mostRounds  = 4
-	raceTime    = 20 * time.Millisecond
-	hopeless    = 1.7
+	leastRounds = 2 // rounds after warmUp, at least
+	mostRounds  = 4 // rounds after warmUp, at most
+	// raceTime is the time after warmUp from which no further round starts, beyond leastRounds.
+	raceTime = 20 * time.Millisecond
+	// hopeless is a ratio of times. A candidate that takes more than hopeless times as long as the best one so far is not run again.
+	hopeless = 1.7
 )
 
-// Fastest runs n candidates round after round, and returns the number of the one that was quickest. The function run times one.
+// Fastest runs n candidates in rounds and returns the index of the fastest one. run runs candidate i and returns how long it took.
 func Fastest(n int, run func(i int) (time.Duration, error)) (int, error) {
 	best, least := make([]time.Duration, n), 0
 	round := func(first bool) error {

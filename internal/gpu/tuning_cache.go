@@ -17,9 +17,9 @@ import (
 type TuningCache struct {
 	kind     string // names the device, its driver and the kernels
 	mu       sync.Mutex
-	tilings  map[string]fmt.Stringer
-	file     map[string]string // what earlier processes chose
-	searches int               // in this process
+	tilings  map[string]fmt.Stringer // tilings chosen in this process, by class; mu guards it
+	file     map[string]string       // names of tilings chosen by earlier processes, by class; nil if there is no file
+	searches int                     // number of classes that were tuned in this process; mu guards it
 }
 
 var tuningCaches = struct {
@@ -44,18 +44,18 @@ func TuningCacheOf(kind string) *TuningCache {
 	return c
 }
 
-// ForgetTilings makes tuning caches as they are in a process that has just started. For tests.
+// ForgetTilings removes all tuning caches from this process, so that the next ones read the file again. For tests.
 func ForgetTilings() {
 	tuningCaches.Lock()
 	defer tuningCaches.Unlock()
 	clear(tuningCaches.of)
 }
 
-// Searches is the number of classes that were tuned in this process. For tests.
+// Searches returns the number of classes that were tuned in this process. For tests.
 func (c *TuningCache) Searches() int { return c.searches }
 
-// Choose returns the tiling of a class of products, of which the usual one is the first of a list: what fastest finds, which is called once
-// a class, or the usual one where it returns an error.
+// Choose returns the tiling of a class of products. If no earlier call or process has chosen one, Choose calls fastest, which returns an
+// index in tilings. If fastest fails, Choose returns the first tiling.
 func Choose[T fmt.Stringer](c *TuningCache, class string, tilings []T, fastest func() (int, error)) T {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -76,21 +76,24 @@ func Choose[T fmt.Stringer](c *TuningCache, class string, tilings []T, fastest f
 	return tilings[i]
 }
 
-// The file of the tuning cache is a list of records, the one that was written last first. Whatever is wrong with it, there are none:
-// the file is a help and never an error. Processes that write at once may lose tilings of each other, which are tuned again.
+// The file of the tuning cache is a list of records, the most recently written first. An unreadable or invalid file counts as an empty
+// list, because tilings can always be tuned again. For the same reason, processes that write at the same time may lose each other's
+// tilings.
 
+// Limits of the file, so that it cannot grow without bound.
 const (
-	mostDevices = 8    // in the file
-	mostClasses = 1024 // of a device
-	mostBytes   = 1 << 20
+	mostDevices = 8       // records
+	mostClasses = 1024    // tilings of a record
+	mostBytes   = 1 << 20 // a larger file is not read
 )
 
+// A record holds the tilings of one kind of device, by class.
 type record struct {
 	Device  string            `json:"device"`
 	Tilings map[string]string `json:"tilings"`
 }
 
-// tilingsFile is where the file is; empty where the user has no cache.
+// tilingsFile returns the path of the file, and "" if the user has no cache folder.
 func tilingsFile() string {
 	dir, err := os.UserCacheDir()
 	if err != nil {
@@ -99,6 +102,7 @@ func tilingsFile() string {
 	return filepath.Join(dir, "rlxc", "tilings.json")
 }
 
+// readTilings returns the records of the file, and nil if it cannot be read.
 func readTilings() []record {
 	info, err := os.Stat(tilingsFile())
 	if err != nil || !info.Mode().IsRegular() || info.Size() > mostBytes {
@@ -112,7 +116,7 @@ func readTilings() []record {
 	return list
 }
 
-// writeTiling adds a tiling to the file.
+// writeTiling adds a tiling to the file. It ignores errors: later processes then tune the class again.
 func writeTiling(device, class, tiling string) {
 	path := tilingsFile()
 	if info, err := os.Stat(path); path == "" || err == nil && !info.Mode().IsRegular() {
@@ -128,7 +132,6 @@ func writeTiling(device, class, tiling string) {
 	}
 	r.Tilings[class] = tiling
 	list = slices.Insert(list, 0, r)
-	// Where it cannot be written, later processes choose again.
 	_ = os.MkdirAll(filepath.Dir(path), 0o755)
 	_ = files.ReplaceFile(path, func(w io.Writer) error {
 		e := json.NewEncoder(w)
