@@ -10,8 +10,8 @@ import (
 // the largest layout to which it was fitted. One goroutine uses it at a time. The zero value is empty.
 type Arena struct {
 	layout *Layout
-	memory []byte // of which the layout has the first bytes; nil only before the first Fit
-	used   int64  // bytes that hold pages of the system
+	memory []byte // the allocation; the layout uses its first bytes. nil only before the first Fit
+	used   int64  // length in bytes of the part of memory whose pages may be resident
 }
 
 // Slack is how many bytes of an arena remain beyond a smaller layout. The rest goes back to the system. A program that needs it again

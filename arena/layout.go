@@ -22,9 +22,9 @@ const BaseAlign = planner.CPUAlignment
 type Layout struct {
 	problem *planner.Problem
 	plan    *planner.Plan
-	base    []int64 // of each arena of the plan in the allocation; -1: is elsewhere
-	size    int64
-	align   int64
+	base    []int64 // offset of each arena of the plan in the allocation; -1 if the arena is on another device
+	size    int64   // bytes of the allocation
+	align   int64   // alignment of the allocation, in bytes
 }
 
 // NewLayout concatenates the plan's arenas of one device in one allocation. Weight segments of the plan are not included.

@@ -41,7 +41,7 @@ func NewWatch(a *Arena, fill byte) *Watch {
 	l := a.layout
 	Fill(a.Memory(), fill)
 	w := &Watch{arena: a, fill: fill, guard: l.plan.Options.Guard(), starts: map[int][]int{}, ends: map[int][]int{}}
-	last := map[int]int{} // of a group
+	last := map[int]int{} // last step of each group
 	for i := range l.problem.Buffers {
 		b := &l.problem.Buffers[i]
 		last[b.Group] = max(last[b.Group], b.Last)
@@ -52,7 +52,7 @@ func NewWatch(a *Arena, fill byte) *Watch {
 			continue
 		}
 		w.starts[b.First] = append(w.starts[b.First], i)
-		if b.Group == 0 || last[b.Group] == b.Last { // the others' memory lives on
+		if b.Group == 0 || last[b.Group] == b.Last { // another member of the group may still use the memory
 			w.ends[b.Last] = append(w.ends[b.Last], i)
 		}
 	}

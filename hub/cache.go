@@ -17,14 +17,14 @@ import (
 type Repo struct {
 	ID        string     `json:"id"`
 	Dir       string     `json:"dir"`
-	Bytes     int64      `json:"bytes"` // of contents, each counted once; those of the shared store count for each model
+	Bytes     int64      `json:"bytes"` // size of the files, each counted once, also those that it shares with other models
 	Revisions []Revision `json:"revisions"`
 }
 
 // A Revision is a snapshot in the cache.
 type Revision struct {
 	Commit string    `json:"commit"`
-	Refs   []string  `json:"refs,omitempty"` // branches and tags that it is known by
+	Refs   []string  `json:"refs,omitempty"` // branches and tags of the commit
 	Dir    string    `json:"dir"`
 	Files  int       `json:"files"`
 	Used   time.Time `json:"modified"` // when the newest file arrived

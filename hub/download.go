@@ -235,7 +235,7 @@ func (c *Client) fetch(ctx context.Context, r *repo, m metadata, name, part stri
 	return resumed, errors.Join(err, f.Close())
 }
 
-// transfer appends to a file that has some bytes what the hub has beyond them.
+// transfer appends the rest of a remote file to f, which holds the first have of its size bytes.
 func (c *Client) transfer(ctx context.Context, f *os.File, have int64, address, name string, size int64) error {
 	if have == size && size > 0 {
 		return nil

@@ -88,7 +88,7 @@ func (e refusedError) Error() string { return string(e) }
 // A statusError is an answer other than success.
 type statusError struct {
 	status  int
-	code    string // of the hub: RepoNotFound, RevisionNotFound, EntryNotFound, GatedRepo
+	code    string // the hub's error code: RepoNotFound, RevisionNotFound, EntryNotFound, GatedRepo; empty for none
 	message string
 	commit  string
 	after   time.Duration // to wait
@@ -133,8 +133,8 @@ func unreachable(err error) bool {
 	return errors.As(err, &status) && status.passing() || errors.As(err, &request) || errors.Is(err, io.ErrUnexpectedEOF)
 }
 
-// lasting reports whether an error will be the same within seconds: there was no connection, the certificate is not the hub's, or the hub
-// sent what the client does not follow.
+// lasting reports whether a request that is repeated within seconds would fail again: there was no connection, the certificate is not the
+// hub's, or the client refused the answer, such as a redirect.
 func lasting(err error) bool {
 	var network *net.OpError
 	var certificate *tls.CertificateVerificationError

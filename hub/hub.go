@@ -48,10 +48,10 @@ type Client struct {
 	// Progress is called with the number of bytes of a file that have arrived. Calls do not overlap. Total is -1 if unknown.
 	Progress func(file string, done, total int64)
 
-	pause     time.Duration // before the second attempt; 0 for 1 s
+	pause     time.Duration // wait before the second attempt; 0 for 1 s
 	once      sync.Once
 	transport *http.Transport
-	mu        sync.Mutex // of Progress
+	mu        sync.Mutex // serialises calls of Progress
 }
 
 // FromEnv returns a client set up by the environment variables of huggingface_hub: HF_ENDPOINT, HF_HOME, HF_HUB_CACHE,
@@ -193,7 +193,7 @@ func (r *repo) cached(revision string) string {
 	return ""
 }
 
-// setCommit notes what a revision is, for those who read it while it is written too.
+// setCommit stores the commit of a revision in the cache. Other processes may read the file while it is written.
 func (r *repo) setCommit(revision, commit string) error {
 	if revision == commit || r.commit(revision) == commit {
 		return nil

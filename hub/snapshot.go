@@ -18,7 +18,7 @@ import (
 type Snapshot struct {
 	ID, Revision, Commit string
 	Dir                  string
-	Files                []string // those that were asked for, relative to Dir, with slashes
+	Files                []string // requested files: paths relative to Dir, with slashes
 	// Stale is why the hub could not return the current commit of the revision. It is nil if the hub did, or if it was not needed.
 	Stale error
 }
@@ -113,7 +113,7 @@ func each(ctx context.Context, names []string, do func(context.Context, string) 
 	return context.Cause(ctx)
 }
 
-// commit asks the hub what a revision is; stale says why the cache had to answer.
+// commit returns the commit of a revision. If the hub does not answer, commit is that of the cache, and stale is the hub's error.
 func (c *Client) commit(ctx context.Context, r *repo, revision string) (commit string, stale, err error) {
 	if commitHash.MatchString(revision) {
 		return revision, nil, nil
@@ -238,7 +238,7 @@ func checkEntries(files map[string]*entry) error {
 	return nil
 }
 
-// walk lists what the cache has of a commit.
+// walk lists the files of a commit that are in the cache.
 func (r *repo) walk(commit string) (map[string]*entry, error) {
 	files := map[string]*entry{}
 	dir := r.snapshot(commit)

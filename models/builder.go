@@ -14,10 +14,10 @@ import (
 // a number from the second on, its output after the node.
 type builder struct {
 	graph *onnxpb.GraphProto
-	float tensor.DType // of weights and activations
+	float tensor.DType // type of weights and activations
 	seed  uint64
 	scope string         // the module, such as "/encoder/layer.0"
-	count map[string]int // how often a name was wanted
+	count map[string]int // number of nodes that have asked for each name
 }
 
 // in builds the nodes of a module inside the present one.
@@ -123,7 +123,7 @@ func (b *builder) narrow(t *tensor.Tensor) *tensor.Tensor {
 	if b.float == tensor.F32 {
 		return t
 	}
-	const largest = 65504 // of float16
+	const largest = 65504 // largest number of float16
 	y := tensor.New(b.float, t.Shape()...)
 	for i, v := range tensor.Of[float32](t) {
 		y.SetFloat64(i, float64(min(max(v, -largest), largest)))
@@ -154,5 +154,5 @@ func (b *builder) numbers(name string, mean, spread float32, shape ...int) *tens
 	return t
 }
 
-// unit is the spread at which the product with a weight of n rows keeps the variance of what goes in.
+// unit returns the half-width of the uniform distribution of weights at which a product with n rows keeps the variance of its operand.
 func unit(n int) float32 { return float32(math.Sqrt(3 / float64(n))) }

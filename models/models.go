@@ -28,7 +28,7 @@ type Config struct {
 	Layers, Hidden, Heads, Intermediate int
 	Vocabulary, Positions, Types        int
 	Head                                Head
-	Labels                              int  // of Tagger and Classifier
+	Labels                              int  // number of labels of a Tagger or Classifier
 	Form                                Form `json:",omitempty"`
 	Seed                                uint64
 }
@@ -39,7 +39,7 @@ type Form string
 // The forms; without one a model is float32 as PyTorch exports it.
 const (
 	FP16  Form = "fp16"  // float16 throughout, outputs too
-	Fused Form = "fused" // as onnxruntime's optimiser for transformers leaves it: Attention, SkipLayerNormalization, BiasGelu, …
+	Fused Form = "fused" // operators of onnxruntime's optimiser for transformers: Attention, SkipLayerNormalization, BiasGelu, …
 	Int8  Form = "int8"  // quantize.Dynamic
 	QDQ   Form = "qdq"   // quantize.QDQ
 	Int4  Form = "int4"  // quantize.Int4

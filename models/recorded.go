@@ -14,8 +14,7 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// Sets lists the folders test_data_set_N beside a model, which hold what a run was given and what it answered, in order of their
-// numbers.
+// Sets lists the folders test_data_set_N beside a model, in the order of their numbers. Each holds the inputs and the outputs of a run.
 func Sets(folder fs.FS) ([]string, error) {
 	sets, err := fs.Glob(folder, "test_data_set_*")
 	slices.SortFunc(sets, func(a, b string) int { return cmp.Or(cmp.Compare(len(a), len(b)), cmp.Compare(a, b)) })

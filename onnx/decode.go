@@ -29,7 +29,7 @@ var (
 	errTruncated = errors.New("the data ends in the middle of a field")
 )
 
-// unmarshal reads the message m from the bytes of a file, which its large bytes fields become slices of.
+// unmarshal reads the message m from the bytes of a file. The large bytes fields of m become slices of b.
 func unmarshal(b []byte, m protoreflect.Message) error {
 	if err := checkFootprint(b, m); err != nil {
 		return err

@@ -120,8 +120,8 @@ func openExternal(beside opener, location string) (*files.Mapping, error) {
 
 var errNotRegular = errors.New("not a regular file")
 
-// folder opens files of the operating system. os.Root holds them beneath the folder, links included; in a cache of
-// huggingface_hub, where the files of a snapshot are links, beneath the folders that such links lead to.
+// folder opens files of the operating system. os.Root refuses files outside the folder, also those behind links. The files of a snapshot in
+// huggingface_hub's cache are links to a folder of contents, and may be in that folder as well.
 type folder struct{ path string }
 
 func (f *folder) open(location string) (*files.Mapping, error) {

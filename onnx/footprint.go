@@ -86,7 +86,7 @@ func addShape(shapes map[protoreflect.FullName]*messageShape, md protoreflect.Me
 	if err != nil {
 		panic(err) // generated code registers what it describes
 	}
-	const pointer = 8 // in the list that holds the message
+	const pointer = 8 // bytes of the pointer in the list that holds the message
 	shape := &messageShape{
 		size:   pointer + uint64(reflect.TypeOf(t.Zero().Interface()).Elem().Size()),
 		fields: map[protowire.Number]fieldShape{},

@@ -180,7 +180,7 @@ func (m *Model) finish(beside opener) error {
 	return nil
 }
 
-// Name is the path or name that the model was opened by.
+// Name returns the path or name that was passed to Open.
 func (m *Model) Name() string { return m.name }
 
 // Retain adds a user, who must call Close.

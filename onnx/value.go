@@ -11,11 +11,11 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// A Value is what a test data file holds: a tensor, a sequence or an optional.
+// A Value is the content of a test data file: a tensor, a sequence or an optional.
 type Value struct {
 	Kind     Kind
-	Tensor   *tensor.Tensor // of a TensorKind
-	Elements []*Value       // of a SequenceKind all, of an OptionalKind one or none
+	Tensor   *tensor.Tensor // content of a TensorKind; otherwise nil
+	Elements []*Value       // elements of a SequenceKind; content of an OptionalKind, which has one element or none
 	// Name is the name of the value in the file. Files may leave it empty.
 	Name string
 }

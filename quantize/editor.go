@@ -14,14 +14,14 @@ type editor struct {
 	form   Form
 	ranges Ranges
 	opset  int64
-	graph  *onnxpb.GraphProto // the new one, in the making
+	graph  *onnxpb.GraphProto // the new graph
 	report Report
 
 	initializers map[string]*onnxpb.TensorProto
-	makers       map[string]*onnxpb.NodeProto // of values, in the old graph
+	makers       map[string]*onnxpb.NodeProto // the node of the old graph that computes each value, by the value's name
 	taken        map[string]bool              // names of values and nodes
-	made         map[string][]string          // the names that once wrote, by its keys
-	constants    map[string]*tensor.Tensor    // that were written
+	made         map[string][]string          // results of once, by its keys
+	constants    map[string]*tensor.Tensor    // constants of the new graph, by name
 	transposed   map[string]matrix            // constants of the old graph
 }
 
@@ -138,7 +138,7 @@ func (e *editor) constant(name string, t *tensor.Tensor) string {
 	return name
 }
 
-// once writes what a key stands for when it is first asked for, and returns the names that were written.
+// once calls write at the first call with a key. It returns the names that this call of write has returned.
 func (e *editor) once(key string, write func() []string) []string {
 	if _, ok := e.made[key]; !ok {
 		e.made[key] = write()
@@ -179,7 +179,7 @@ func (e *editor) value(name string) (*tensor.Tensor, string, error) {
 	return nil, "", errNotConstant
 }
 
-// origin is the value that an Identity passes on.
+// origin returns the name of the value behind a chain of Identity nodes, and name itself if no Identity computes it.
 func (e *editor) origin(name string) string {
 	for {
 		n := e.makers[name]
@@ -249,7 +249,7 @@ func (e *editor) sweep() {
 	e.graph.ValueInfo = without(e.graph.ValueInfo, unused)
 }
 
-// movesConstants are the operators that value looks through.
+// movesConstants are the operators through which value follows a constant. Nodes of them that nothing reads any more are removed.
 var movesConstants = map[string]bool{"Constant": true, "Identity": true, "Transpose": true}
 
 // outputs visits the names of the outputs of a body and of those in it.

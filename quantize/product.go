@@ -18,7 +18,7 @@ type product struct {
 	a      string
 	weight matrix // f32 [K,N], or [N,K] where transB is set
 	transB bool
-	bias   string // of Gemm, else ""
+	bias   string // name of a Gemm's bias; "" if there is none
 }
 
 // columns is the axis of the weight that N is along.

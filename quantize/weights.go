@@ -25,7 +25,7 @@ func roundInt8(w *tensor.Tensor, axis int) (quantized, scales *tensor.Tensor) {
 		}
 	}
 	for i, largest := range s {
-		if s[i] = largest / 127; s[i] < smallestNormal { // too few bits are left to round by
+		if s[i] = largest / 127; s[i] < smallestNormal { // a subnormal scale has too few bits for the quotients below
 			s[i] = 1
 		}
 	}

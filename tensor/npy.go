@@ -270,7 +270,8 @@ func WriteNPY(w io.Writer, t *Tensor) error {
 	return writeUTF32(w, t.strs, letters)
 }
 
-// paddedStrings is how many bytes NumPy's strings may take, beside sixteen times their own: each takes what the longest does.
+// paddedStrings limits a file of strings to this many bytes plus sixteen times the bytes of the strings. NumPy pads each string to the
+// length of the longest one, so that one long string among many short ones could fill the disk.
 const paddedStrings = 64 << 20
 
 // letterCount is the number of letters of the longest string, 1 for none.

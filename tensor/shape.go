@@ -43,7 +43,7 @@ func (s Shape) CheckElements(d DType) (int, error) {
 	return n, nil
 }
 
-// elements is CheckElements for shapes that the caller of a function answers for.
+// elements returns the number of elements, as CheckElements does, and panics if the shape is invalid, which is a mistake of the caller.
 func (s Shape) elements(function string, d DType) int {
 	n, err := s.CheckElements(d)
 	if err != nil {

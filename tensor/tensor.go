@@ -14,7 +14,7 @@ type Tensor struct {
 	shape Shape
 	data  []byte
 	strs  []string
-	list  *list // of a sequence
+	list  *list // elements of a sequence; nil for a tensor
 }
 
 // BFloat16 is the bit pattern of a bfloat16, for which Go has no type.
@@ -26,7 +26,7 @@ type Element interface {
 		~complex64 | ~complex128
 }
 
-// dtypeOf is the element type that a Go type stands for.
+// dtypeOf returns the element type for a Go type.
 func dtypeOf[T Element]() DType {
 	var z T
 	switch any(z).(type) {

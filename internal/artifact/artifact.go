@@ -66,11 +66,11 @@ func IsArtifact(start []byte) bool { return bytes.HasPrefix(start, magic) }
 // highestLevel is the last level of optimisation.
 const highestLevel = 2
 
-// Info says what was compiled.
+// Info describes a compiled model.
 type Info struct {
-	Target string // the device that the weights are packed for
-	Source string // the model, for messages
-	Level  int    // of optimisation
+	Target string // name of the device whose kernels the weights are packed for, in the file's first program
+	Source string // name of the model, for messages
+	Level  int    // level of optimisation, 0 to 2
 }
 
 // A Target is the program for a device.
@@ -188,12 +188,12 @@ func layOut(h *Header) (header []byte, base uint64, err error) {
 	}
 }
 
-// A File is an opened compiled model. Its program's constants are in the bytes that it was read from.
+// A File is an opened compiled model. The constants of its program are slices of the bytes that Read got.
 type File struct {
 	Info
 	header  *Header
 	data    []byte
-	program string // in the language of package ir
+	program string // program in the text form of package ir
 	text    *sections
 }
 
@@ -267,7 +267,7 @@ func read(data []byte) (*File, error) {
 	return f, nil
 }
 
-// Targets are the devices that the file has programs for.
+// Targets returns the names of the devices for which the file has programs.
 func (f *File) Targets() []string {
 	names := []string{f.header.Target}
 	for _, p := range f.header.Others {
@@ -384,7 +384,7 @@ func decodeStrings(data []byte, shape tensor.Shape) ([]string, error) {
 	case count > maxStrings:
 		return nil, fmt.Errorf("%d strings are above the limit of %d", count, maxStrings)
 	}
-	list, text := make([]string, count), string(data) // one copy, which the strings are parts of
+	list, text := make([]string, count), string(data) // text is one copy of data; the strings are slices of text
 	for i := range list {
 		n, used := binary.Uvarint(data)
 		if used <= 0 || n > uint64(len(data)-used) {

@@ -38,7 +38,7 @@ func (e *Error) Is(target error) bool {
 	return false
 }
 
-// What users can do something about.
+// Errors whose causes users can remove.
 var (
 	ErrMemory    = errors.New("the device is out of memory")
 	ErrNoDevice  = errors.New("the driver finds no NVIDIA device")

@@ -18,7 +18,7 @@ type Info struct {
 	Processors     int // multiprocessors
 	Memory         int64
 	SharedPerBlock int // bytes of shared memory that a block may have
-	Driver         int // as Library.Version
+	Driver         int // version of the driver, in the form of Library.Version
 }
 
 // Capability is the compute capability as one number: 90 for 9.0.
@@ -29,7 +29,7 @@ const (
 	attrProcessors = 16
 	attrMajor      = 75
 	attrMinor      = 76
-	attrShared     = 97 // with opt-in
+	attrShared     = 97 // bytes of shared memory of a block, if a kernel opts in
 )
 
 // Devices lists the devices of the machine.

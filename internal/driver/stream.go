@@ -11,7 +11,7 @@ import (
 type Stream struct {
 	c      *Context
 	handle uintptr
-	args   [3]uintptr // of the calls of a run, which take nothing from the heap
+	args   [3]uintptr // arguments of the calls of a run; a field, so that runs allocate nothing
 }
 
 const streamNonBlocking = 1
@@ -180,7 +180,7 @@ func (s *Stream) RecordInGraph(e *Event) error {
 	return s.c.l.check(s.c.l.c.EventRecordWithFlags, "cuEventRecordWithFlags", e.handle, s.handle, recordExternal)
 }
 
-// Since is the time in milliseconds from another event of the stream to this one, which it waits for.
+// Since waits for the event and returns the milliseconds between start, an earlier event of the stream, and this event.
 func (e *Event) Since(start *Event) (float64, error) {
 	if err := e.c.l.check(e.c.l.c.EventSynchronize, "cuEventSynchronize", e.handle); err != nil {
 		return 0, err

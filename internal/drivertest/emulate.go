@@ -26,11 +26,11 @@ type Emulator struct {
 
 type emulated struct{ launch, kernel uintptr }
 
-// emulators are those of this process by the folder of their sources: compiling them takes long.
+// emulators are the emulators of this process, by the folder of their sources. They are kept, because compiling takes long.
 var emulators = map[string]*Emulator{}
 
-// NewEmulator compiles the sources in a folder, with the headers of CUDA in another, once: the libraries stay in the folder of temporary
-// files under a name made of all that they are compiled of.
+// NewEmulator compiles the sources in a folder with CUDA's headers in another folder. It keeps the libraries in the folder of temporary
+// files, under a name that is a digest of everything that was compiled, so that later processes need not compile.
 func NewEmulator(t testing.TB, sources, headers string) *Emulator {
 	t.Helper()
 	if headers == "" {

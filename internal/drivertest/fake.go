@@ -18,20 +18,20 @@ import (
 
 // A Driver is the state of the library.
 type Driver struct {
-	Name        string         // of its device
-	Capability  int            // of its device, 90 for 9.0
-	Version     int32          // of the driver
-	Devices     int32          // how many
-	NoCode      bool           // it refuses machine code that it did not make itself
+	Name        string         // name of the device
+	Capability  int            // compute capability of the device: 90 for 9.0
+	Version     int32          // version of the driver
+	Devices     int32          // number of devices
+	NoCode      bool           // the driver refuses machine code that it did not compile itself
 	Fail        map[string]int // status codes that functions return, by C name
-	FailAt      int            // which call from now on fails without a cause, of those that release nothing
-	Calls       map[string]int // how often functions were called
-	Kernels     map[string]int // how often kernels were recorded, by name
-	Early       int            // how many of them may start before the kernel ahead of them has ended
-	Sources     []string       // the sources that NVRTC compiled; it refuses those with "refuse me"
+	FailAt      int            // n > 0: the n-th call from now on fails, not counting calls that release something
+	Calls       map[string]int // number of calls, by C name
+	Kernels     map[string]int // number of recorded launches, by name of the kernel
+	Early       int            // number of launches that may start before the launch ahead of them has ended
+	Sources     []string       // the sources that NVRTC compiled; it refuses sources that contain "refuse me"
 	Log         []string       // names of the calls that run, copy or wait, in order
-	Run         func(Launch)   // runs kernels, for which graphs then copy, too; nil for nothing
-	recorded    []func()       // of the graph that is captured
+	Run         func(Launch)   // runs a kernel; if it is nil, graphs neither run kernels nor copy
+	recorded    []func()       // steps of the graph that is being captured
 	graphs      map[uintptr][]func()
 	mu          sync.Mutex
 	problems    []string
@@ -42,11 +42,11 @@ type Driver struct {
 	pinned      map[uintptr][]byte
 	functions   map[uintptr]string
 	allowed     map[uintptr]uintptr // dynamic shared memory
-	live        map[uintptr]string  // modules, streams, graphs, events: what they are
-	capturing   uintptr             // the stream
-	last        string              // what was recorded last
+	live        map[uintptr]string  // kind of each object that was not released, such as "stream", by handle
+	capturing   uintptr             // stream that is being captured; 0 for none
+	last        string              // name of the last recorded step
 	names       [][]byte            // strings that calls returned
-	sources     map[uintptr]string  // what the compiler was given
+	sources     map[uintptr]string  // source of each program of NVRTC, by handle
 	modules     [][]byte
 }
 

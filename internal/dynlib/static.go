@@ -13,11 +13,11 @@ func Open(string) (uintptr, error) { return 0, errStatic }
 // Symbol fails.
 func Symbol(uintptr, string) (uintptr, error) { return 0, errStatic }
 
-// Call has no library to call.
+// Call panics: there is no library.
 func Call(uintptr, ...uintptr) uintptr { panic(errStatic) }
 
-// Callback has no library to be called by.
+// Callback panics: no library can call Go.
 func Callback(any) uintptr { panic(errStatic) }
 
-// Func has no library to call.
+// Func panics: there is no library.
 func Func(any, uintptr) { panic(errStatic) }

@@ -14,7 +14,7 @@ import (
 // must not be touched after that. If the file is truncated before, what is cut off faults: see FaultError.
 type Mapping struct {
 	data  []byte
-	stamp *Stamp             // of the file before it was mapped; nil for bytes that are of no file
+	stamp *Stamp             // the file's stamp before it was mapped; nil for bytes that do not come from a file
 	unmap func([]byte) error // nil when the bytes are ordinary memory
 	users atomic.Int32
 }

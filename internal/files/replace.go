@@ -195,7 +195,7 @@ func syncFolder(path string) {
 	}
 }
 
-// cause is what the system reports of a file, without the name under which it was made, which the caller has not heard of.
+// cause returns the system's error without the path. The path is that of a temporary file, whose name means nothing to the caller.
 func cause(err error) error {
 	var of *fs.PathError
 	var with *os.LinkError

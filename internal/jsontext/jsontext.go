@@ -21,11 +21,11 @@ type String struct {
 	utf8  [utf8.UTFMax]byte // bytes of a character that is not ASCII
 	have  int               // number of them that have arrived
 	state stringState
-	unit  rune // of an escape \uXXXX, as far as it has arrived
+	unit  rune // value of the digits of an escape \uXXXX that have arrived
 	high  rune // first half of a pair, whose second half must follow; 0 for none
 }
 
-// A stringState is what comes next. Between plain and backslashU a number of digits of \uXXXX has arrived.
+// A stringState determines which bytes may follow. The states between plain and backslashU count the digits of \uXXXX that have arrived.
 type stringState int
 
 const (

@@ -6,12 +6,12 @@ import (
 	"runtime/debug"
 )
 
-// An Account is what a run may take and what it has taken, in bytes. It is asked before memory is allocated. One goroutine at a
-// time uses it; a nil Account bounds nothing.
+// An Account counts the memory of a run against a limit. Take is called before memory is allocated. One goroutine at a time may use an
+// account. A nil account has no limit.
 type Account struct {
-	Limit int64
-	Used  int64
-	// loose is what was given back since the last collection: it is garbage, and still memory of the process.
+	Limit int64 // bytes that the run may take
+	Used  int64 // bytes that the run has taken and not given back
+	// loose is the number of bytes given back since the last garbage collection. They are garbage, which the process still holds.
 	loose int64
 }
 

@@ -38,7 +38,7 @@ type holding struct {
 type fullError struct {
 	format string
 	held   int64 // requests or bytes that are held
-	most   int64 // by all requests
+	most   int64 // limit for all requests together
 }
 
 // Error implements error.

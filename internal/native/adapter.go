@@ -10,10 +10,10 @@ import (
 	"unsafe"
 )
 
-// A Feature is a capability that a device has only when it was asked for.
+// A Feature is a capability that a device has only if it is requested when the device is opened.
 type Feature uint32
 
-// The features that the backend asks for where the adapter has them.
+// The features that the backend requests if the adapter has them.
 const (
 	TimestampQuery        Feature = 0x9
 	ShaderF16             Feature = 0xb
@@ -97,7 +97,7 @@ func (l *Library) describe(handle uintptr) *Adapter {
 // Has reports whether the adapter has a feature.
 func (a *Adapter) Has(f Feature) bool { return slices.Contains(a.Features, f) }
 
-// Release releases the adapter; devices made of it live on.
+// Release releases the adapter. Devices that it has opened remain usable.
 func (a *Adapter) Release() {
 	if a.handle != 0 {
 		a.lib.c.AdapterRelease.call(a.handle)

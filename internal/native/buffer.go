@@ -5,10 +5,10 @@ import (
 	"unsafe"
 )
 
-// Usage says what a buffer is for.
+// Usage is a set of permitted operations of a buffer.
 type Usage uint64
 
-// The usages. A buffer that can be mapped can only be copied into besides.
+// The usages. A buffer with MapRead may only have CopyTarget as well.
 const (
 	MapRead      Usage = 0x001
 	CopySource   Usage = 0x004
@@ -24,7 +24,7 @@ type Buffer struct {
 	d      *Device
 	handle uintptr
 	mapped bool
-	reply  *reply // of buffers that are mapped
+	reply  *reply // answer to the request to map the buffer; nil for buffers without MapRead
 
 	caller         // for who maps it
 	writing []byte // what Write hands to the library

@@ -20,10 +20,10 @@ type Device struct {
 	lost   *reply
 	failed *reply // errors outside of every scope: a callback must exist, or the process ends
 
-	// For tests: which call from now on fails, if any, and how many buffers and bind groups are not released.
+	// For tests: FailAt n > 0 makes the n-th call from now on fail. Live counts the buffers and bind groups that are not released.
 	FailAt, Live int
 
-	popped *reply // of the scope that is being closed
+	popped *reply // answer to the request to close an error scope
 	made   *deviceDescriptor
 
 	// Error scopes belong to the device and not to a thread, so whatever opens one holds the mutex, as do those who use the

@@ -199,7 +199,7 @@ func closure(s runeSet) runeSet {
 	return newRuneSet(ranges...)
 }
 
-// A classState is what a class has read last.
+// A classState is the kind of the last element that the parser has read in a class.
 type classState int
 
 const (

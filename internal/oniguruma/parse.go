@@ -39,10 +39,10 @@ type node struct {
 	list             []*node
 	least, most      int // most is unbounded for no bound
 	lazy, possessive bool
-	back, not        bool // of lookAround
-	number           int
+	back, not        bool    // for lookAround: look behind, and negated
+	number           int     // for reference: the group's number
 	anchor           string  // a key of anchors
-	word             runeSet // of the anchors \b and \B
+	word             runeSet // for the anchors \b and \B: the characters of words
 	folds            bool    // a literal under (?i) that is a single character when it is repeated: ss is ß
 }
 
@@ -69,7 +69,7 @@ type parser struct {
 	text   string
 	at     int
 	depth  int
-	groups int // of those that capture
+	groups int // number of capturing groups so far
 	named  map[string]int
 	naming bool // some group has a name
 }

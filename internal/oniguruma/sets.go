@@ -81,11 +81,11 @@ func (s runeSet) has(r rune) bool {
 }
 
 // An alphabet divides the characters into groups that no set of a pattern distinguishes. A pattern runs over the numbers of groups, so
-// that a class with hundreds of ranges is one with a few.
+// that a class with hundreds of ranges becomes a class with a few.
 type alphabet struct {
-	starts []rune   // where the group of characters changes
-	groups []uint16 // by the index in starts
-	direct []uint16 // by character, for those below directRunes
+	starts []rune   // first character of each range that belongs to one group, ascending
+	groups []uint16 // number of the group of each range
+	direct []uint16 // number of the group of each character below directRunes
 }
 
 // directRunes is the end of the alphabets (and of general punctuation), to which most text belongs.

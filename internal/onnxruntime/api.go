@@ -13,7 +13,7 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// A function is an index in struct OrtApi of onnxruntime_c_api.h. The struct grows at its end alone: an index stays what it is.
+// A function is an index in struct OrtApi of onnxruntime_c_api.h. New versions only append to the struct, so an index keeps its meaning.
 type function uintptr
 
 // The functions in use, all of them there since version 1 of the interface.
@@ -51,9 +51,9 @@ const (
 	releaseSessionOptions          function = 100
 )
 
-// What the functions take.
+// Arguments of the functions.
 const (
-	interfaceVersion                                   = 16 // of onnxruntime 1.16, the oldest that is taken
+	interfaceVersion                                   = 16 // version of onnxruntime 1.16, the oldest supported one
 	loggingLevelFatal                                  = 4
 	arenaAllocator                                     = 1
 	memoryTypeDefault                                  = 0

@@ -20,7 +20,7 @@ const (
 // Options say how a model is run.
 type Options struct {
 	Library string // path of the shared library; empty: as Find looks for it
-	Threads int    // that one operator may use; 0 for as many as onnxruntime likes
+	Threads int    // threads of one operator; 0 lets onnxruntime choose
 	Level   Level
 	Taps    []Tap // intermediate values to output too
 	// Overridable chooses among the names of the inputs with a default those that a run may give a value. nil chooses none.

@@ -19,7 +19,7 @@ type Session struct {
 	*library
 	handle   uintptr
 	in, out  []ValueInfo
-	names    [2][]*byte // of the inputs and outputs, as C has them
+	names    [2][]*byte // names of the inputs and of the outputs, as C strings
 	loadTime time.Duration
 }
 

@@ -16,7 +16,7 @@ type Level string
 
 // The levels.
 const (
-	O0 Level = "0" // as the model says
+	O0 Level = "0" // no rewrites: each node runs as it is in the model
 	O1 Level = "1" // folding, common subexpressions, dead code
 	O2 Level = "2" // all fusions
 )
@@ -47,10 +47,10 @@ type Compile struct {
 
 // An Option is a row of Table.
 type Option struct {
-	Field string // of Compile
-	Flag  string // of every command that compiles; empty for an option without one
-	Short string // the flag's letter, or empty
-	Env   string // the variable that decides where the field is empty, or empty
+	Field string // name of a field of Compile
+	Flag  string // name of the flag, which every command that compiles has; empty if there is none
+	Short string // the flag's letter; empty if there is none
+	Env   string // environment variable that gives the default; empty if there is none
 	Usage string
 	// Value is the field of o as the flag.
 	Value func(o *Compile) Value

@@ -32,7 +32,7 @@ func names[T any](list []T) []string {
 	return out
 }
 
-// A Word is a word of a flag and what it stands for.
+// A Word is a word that a flag accepts, with its value.
 type Word[T any] struct {
 	Name  string
 	Value T

@@ -8,16 +8,16 @@ import (
 // A Chart is boxes over time, which runs to the right: x and widths are shares of all of it, y and heights are points.
 type Chart struct {
 	Caption string
-	Kinds   []Kind // of boxes
-	Left    []Tick // at points from the top
-	Below   []Tick // at shares of the width
+	Kinds   []Kind // legend: one entry for each colour of boxes
+	Left    []Tick // labels of the left axis; At is in points from the top
+	Below   []Tick // labels below the chart; At is a share of the width
 	Marks   []Mark
 	Curves  []Curve
 	Boxes   []Box
-	Height  float64 // without the ticks below
+	Height  float64 // points, without the labels below
 }
 
-// A Kind is what boxes of a colour are.
+// A Kind is the meaning of a colour.
 type Kind struct{ Name, Fill string }
 
 // A Tick is text on an axis.
@@ -29,34 +29,34 @@ type Tick struct {
 // A Mark is a vertical line through all of the chart, such as the step at a peak.
 type Mark struct {
 	At    float64 // share of the width
-	About string  // for who points at the line
+	About string  // text that appears while the pointer is on the line
 }
 
 // A Curve is a line through points, which are shares of the width and of the height, and one that it stays below.
 type Curve struct {
 	Points      [][2]float64
-	Bound       float64 // a share of the height
-	Top, Height float64 // in points
+	Bound       float64 // share of the height at which a second, level line is drawn
+	Top, Height float64 // place of the curve in the chart, in points
 	About       string
 }
 
 // A Box is a thing that lasts.
 type Box struct {
 	X, Y, W, H   float64
-	Fill         string // none for a frame around others
-	Class        string
-	Label, About string // on the box; for who points at it
+	Fill         string // colour; "none" for a frame around other boxes
+	Class        string // CSS class
+	Label, About string // text on the box, and text that appears while the pointer is on it
 }
 
-// Colour is the colour of kind number n; neighbours are far apart.
+// Colour returns the colour of kind n. Colours of neighbouring numbers differ strongly.
 func Colour(n int) string {
 	const goldenAngle = 137.508
 	return fmt.Sprintf("hsl(%.0f 55%% %d%%)", math.Mod(goldenAngle*float64(n)+210, 360), 66+n/8%3*6)
 }
 
 const (
-	tickHeight  = 16 // of the text below
-	labelHeight = 12 // of a box that has room for its label
+	tickHeight  = 16 // points for the labels below the chart
+	labelHeight = 12 // minimum height in points of a box that shows its label
 )
 
 // Chart writes a chart.

@@ -16,8 +16,8 @@ import (
 //go:embed style.css
 var style string
 
-// Styled puts the style into the empty style element of a page, and returns the Content-Security-Policy that the page runs under: its
-// own style and script, and requests to where it came from.
+// Styled puts the style into the empty style element of a page. policy is the page's Content-Security-Policy: it allows the page's own
+// style and script, and requests to the server that sent the page.
 func Styled(page string) (styled, policy string) {
 	const tag = "<style></style>"
 	_, rest, _ := strings.Cut(page, "<script>")

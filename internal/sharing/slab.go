@@ -15,7 +15,7 @@ import (
 type Slab struct {
 	free   []byte
 	before []byte   // free without the last buffer, if that is in it
-	chunks [][]byte // of the system
+	chunks [][]byte // memory from the operating system
 }
 
 const (

@@ -59,8 +59,8 @@ func (s *Compiled) Verify() (err error) {
 	return nil
 }
 
-// Graph implements engine.Source: it decodes the program, and supplies users' operators and those that are translated late with what they
-// stand for.
+// Graph implements engine.Source. It decodes the program and restores the functions that a file cannot hold: users' kernels, and lowerings
+// of operators that are lowered in each run.
 func (s *Compiled) Graph() (*ir.Graph, error) {
 	g, err := s.file.Graph()
 	if err != nil { // of a program for another device than the first's, which opening has not read
