@@ -96,7 +96,7 @@ func (d *Device) attentionEntry() entry {
 	}
 }
 
-// steps returns the strides along all axes of a shape that an operand broadcasts to.
+// steps returns the operand's stride along each axis of a shape, and 0 along the axes where the operand is broadcast.
 func (o *operand) steps(shape tensor.Shape) (out [4]int64) {
 	for i := range o.Shape {
 		if o.Shape[i] != 1 {

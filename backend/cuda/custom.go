@@ -10,7 +10,7 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// The most that a user's kernel has room for.
+// Limits of the operands, results and attributes of a user's kernel, which customParams holds.
 const (
 	mostUserOperands = 8
 	mostUserResults  = 4

@@ -31,18 +31,18 @@ type Device struct {
 	target    *target.Target
 	table     table
 	modules   modules
-	precision tensor.DType // of the values inside a model, Invalid for its own; tf32 is one of products alone
-	rounded   sharing.Slab // the constants in that precision
+	precision tensor.DType // type of intermediate values; Invalid for the model's own types. tf32 concerns only products
+	rounded   sharing.Slab // constants, rounded to precision
 	identity  string       // names the device and its driver
 
 	mu       sync.Mutex
-	model    map[*tensor.Tensor]*tensor.Tensor // the constants that all programs share: the one that stands for each content
+	model    map[*tensor.Tensor]*tensor.Tensor // for each constant of a program, the one constant of that content which all programs share
 	contents sharing.Table[constant]
-	weights  weights        // those that a program has needed
-	owned    map[owned]bool // by programs and instances that the collector has not found
+	weights  weights        // constants on the device, uploaded when a program first needs them
+	owned    map[owned]bool // objects of programs and instances that were not closed or collected
 }
 
-// A constant is one of the model's.
+// A constant is a constant of a model.
 type constant struct{ *tensor.Tensor }
 
 // Content implements sharing.Holder.

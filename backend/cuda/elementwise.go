@@ -21,7 +21,7 @@ type instruction struct {
 	alpha, beta             float32
 }
 
-// The most that the kernel has room for.
+// Limits of an expression, which eachParams holds.
 const (
 	mostOperands     = 8
 	mostInstructions = 32
@@ -224,7 +224,7 @@ func each(y *operand, xs []*operand, code []instruction) (*launch, error) {
 	copy(p.code[:], code)
 	rest := nest.walks[1:]
 	for i, x := range xs {
-		if p.x[i] = nest.walks[0]; x != nil { // an absent one is not looked at
+		if p.x[i] = nest.walks[0]; x != nil { // the kernel does not read an absent operand
 			p.x[i], rest = rest[0], rest[1:]
 		}
 	}

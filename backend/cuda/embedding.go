@@ -2,7 +2,7 @@ package cuda
 
 import "github.com/rlxc/rlxc/ir"
 
-// mostTables is the number of tables that the kernel has room for.
+// mostTables is the maximum number of tables of an embedding, which embeddingParams holds.
 const mostTables = 6
 
 // embeddingParams is Embedding in _gen/rows.cu.

@@ -46,7 +46,7 @@ var gatherEntry = entry{
 	},
 }
 
-// gatherElementsEntry is what disentangled attention (DeBERTa) picks its relative positions with.
+// gatherElementsEntry gathers single elements. Disentangled attention (DeBERTa) selects its relative positions by GatherElements.
 var gatherElementsEntry = entry{
 	Supports: gpu.Picks, Strided: target.AllStrides,
 	Bind: func(b *binder, n *ir.Node, in, out []*operand) ([]*launch, error) {

@@ -28,10 +28,10 @@ type tiling struct {
 	kernel     string
 	rows, cols int
 	threads    int
-	shared     int  // bytes
-	three      bool // of threefold
-	mapped     bool // operands come by the copy engine; blocks stay and take tile after tile
-	splits     int
+	shared     int  // bytes of shared memory of a block
+	three      bool // the tiling is one of threefold
+	mapped     bool // the copy engine loads the operands, and each block computes several tiles in turn
+	splits     int  // parts along K
 }
 
 // String is the tiling as the file of the tuning cache has it.
@@ -81,10 +81,10 @@ func threeShared(rows, cols int) int { return 3 * 4 * 32 * (rows + cols + 8) }
 // anyTiling is of products of operands with any layout.
 var anyTiling = tiling{rows: 64, cols: 64, threads: 256, splits: 1}
 
-// depth is what the parts of splits are multiples of.
+// depth divides the length along K of each split.
 const depth = 64
 
-// product sees a node as one.
+// product returns the product that a matmul node computes.
 func (d *Device) product(n *ir.Node) product {
 	p := product{Product: gpu.ProductOf(n), dtype: n.Outputs[0].Type.DType, act: n.Op.(ir.MatMul).Act}
 	w := n.Inputs[ir.MatMulB]
@@ -196,7 +196,7 @@ func (d *Device) matMulEntry() entry {
 	}
 }
 
-// mostLead is the number of axes of a batch that the kernels have room for.
+// mostLead is the maximum number of axes of a batch, which productParams holds.
 const mostLead = 4
 
 // productParams is Product in _gen/matmul.cu.

@@ -46,7 +46,7 @@ type narrowing struct {
 	to     tensor.DType
 	slab   *sharing.Slab
 	half   map[*ir.Node]bool
-	nodes  []*ir.Node              // in place of the graph's
+	nodes  []*ir.Node              // nodes of the changed graph
 	consts map[*ir.Value]*ir.Value // constants in the narrow type
 	casts  map[castKey]*ir.Value
 }
@@ -199,7 +199,7 @@ func (n *narrowing) round() {
 	const block = 1 << 14
 	type part struct {
 		dst []uint16
-		src []byte // of float32, at any address: files have no alignment
+		src []byte // float32 numbers at any address, because weights in files are not aligned
 	}
 	var parts []part
 	for from, to := range n.consts {

@@ -43,7 +43,7 @@ func (a address) resolve(s segments) driver.Pointer {
 type operand struct {
 	gpu.Operand
 	at       address
-	constant *tensor.Tensor // of constants, on the host
+	constant *tensor.Tensor // the value on the host, if it is a constant; otherwise nil
 }
 
 // aligned reports whether the operand starts at a multiple of n bytes.
@@ -65,8 +65,8 @@ type binder struct {
 	d        *Device
 	p        *gpu.Locations
 	own      weights  // constants of this binding alone
-	node     *ir.Node // of the current step
-	scratch  []int    // the buffers of its scratch
+	node     *ir.Node // node that is being bound
+	scratch  []int    // indices of its scratch buffers in the plan
 	launches []*launch
 }
 

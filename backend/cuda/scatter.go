@@ -50,7 +50,7 @@ func (b *binder) newTuple(index *operand, shape tensor.Shape, first, unit int) t
 	return t
 }
 
-// tuples reports whether n has indices that kernels take, and tuples that they have room for.
+// tuples reports whether kernels support the type of the indices of n and the length of its index tuples.
 func tuples(n *ir.Node) bool { return gpu.Picks(n) && len(n.Inputs[0].Type.Shape) <= maxRank }
 
 // scatterEntry scatters slices. The second kernel notes for every slice of the result the last update that goes there, or the first of

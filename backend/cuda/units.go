@@ -28,10 +28,10 @@ func mapped(kernel string, cols, stages, staged int) tiling {
 		mapped: true, splits: 1}
 }
 
-// notTF32 are the tilings that tf32 has no registers for.
+// notTF32 are the tilings for which tf32 needs more registers than a thread has.
 var notTF32 = map[string]bool{"wgmma_%s_128x192": true, "wgmma_%s_128x128_persistent": true}
 
-// unitTilingsOf are those for a product that the device has: of which at least half is in use.
+// unitTilingsOf returns the tilings that the device supports and that suit a product: at least half of each tile is used.
 func (d *Device) unitTilingsOf(p *product) (list []tiling) {
 	for _, c := range unitTilings {
 		if c.mapped && d.ctx.Major != 9 || c.shared > d.ctx.SharedPerBlock || p.unit == unitTF32 && notTF32[c.kernel] ||
@@ -62,7 +62,7 @@ type (
 		fixed                   int32
 	}
 	mappedParams struct {
-		_                 [4]driver.TensorMap // a, b, y, residual: the launch fills them in
+		_                 [4]driver.TensorMap // maps of a, b, y and the residual, which the launch fills in
 		bias, residual, y address
 		m, n, k, act      int32
 		alpha             float32

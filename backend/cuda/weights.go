@@ -13,10 +13,10 @@ import (
 type weights struct {
 	at       map[weightKey]driver.Pointer
 	slabs    []driver.Pointer
-	total    int64  // of the slabs
-	rests    []rest // of the slabs: their free ends
-	expected int64  // bytes of all constants that will be uploaded, as far as known
-	taken    int64  // bytes of those that were
+	total    int64  // bytes of the slabs
+	rests    []rest // free ends of the slabs
+	expected int64  // estimate of the bytes of all constants that will be uploaded
+	taken    int64  // bytes of the constants that were uploaded
 }
 
 // A rest is the free end of a slab.

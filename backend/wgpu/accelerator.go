@@ -23,20 +23,20 @@ type accelerator struct {
 	users          int // Devices; guarded by accelerators
 
 	compiling sync.Mutex
-	pipelines map[string]*native.Pipeline // by source
+	pipelines map[string]*native.Pipeline // pipeline of each shader, by its source; compiling guards it
 
 	mu        sync.Mutex
-	constants sharing.Table[*constant] // of the models
-	weights   weights                  // those of them that a program has needed
+	constants sharing.Table[*constant] // constants of all models
+	weights   weights                  // constants on the device, uploaded when a program first needs them
 }
 
 // adapterKey names an adapter of this process.
 type adapterKey struct {
 	lib    *native.Library
-	number int // in the library's list
+	number int // index in the library's list of adapters
 }
 
-// accelerators are those in use.
+// accelerators are the accelerators in use, by adapter.
 var accelerators = struct {
 	sync.Mutex
 	by map[adapterKey]*accelerator

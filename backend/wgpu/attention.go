@@ -17,7 +17,7 @@ const (
 	attentionSize  = attentionSide * attentionSide
 	attentionBlock = 4 * attentionSide
 	attentionFours = attentionBlock / 4 // vec4 of a block's queries or keys
-	attentionPitch = attentionFours + 1 // of what is by columns: neighbours write it into different banks
+	attentionPitch = attentionFours + 1 // vec4 of a row of a transposed matrix, and one more, so that neighbours write to different banks
 )
 
 // attentionBytes is the workgroup memory for heads of size d and values of size e: queries and keys transposed, values where
@@ -95,16 +95,16 @@ type attention struct {
 	q, k, v, y headRows
 	mask       *operand // or nil
 	vector     bool     // rows are read and written by vec4
-	offset     int      // of the first query among the keys
+	offset     int      // index of the key at the position of the first query
 	packed     bool     // queries see the keys of their sequence
-	positions  *operand // of the keys in their sequences, or nil
+	positions  *operand // position of each key in its sequence; nil for 0, 1, 2, …
 
-	// The expressions of the scores by relative position of a token at one position, for another; nil for none.
+	// byQuery and byKey return expressions of the scores by relative position. They are nil if there are none.
 	byQuery, byKey func(token, own, other string) string
 
 	queries, length string // expressions of the number of queries, and of keys
 
-	vectors int // vec4 of a row of q and k
+	vectors int // number of vec4 in a row of q and k
 	across  int // vec4 of a row of v and y
 	values  int // vec4 of a row of y that an invocation computes
 	loads   int // vec4 of a block of q or k that an invocation brings

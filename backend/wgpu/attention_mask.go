@@ -61,7 +61,8 @@ func (a *attention) hide() {
 	}
 }
 
-// masked finds the mask for the invocation's queries and the block's keys: the expression of what it has for query r and key c.
+// masked writes lines that locate the mask for the invocation's queries and the block's keys. The result returns the expression of the
+// mask's value for query r and key c.
 func (a *attention) masked() func(r, c int) string {
 	st := a.maskStrides()
 	a.put("let mb = %s + batch * %s + head * %s;", a.u(a.mask.first()), a.u(st[0]), a.u(st[1]))

@@ -16,7 +16,7 @@ func (c *constant) Content() (kind any, data *tensor.Tensor) {
 	return nil, data
 }
 
-// constant returns what has the content of t, which d owns from now on.
+// constant returns the constant with the content of t, and makes d one of its owners.
 func (d *Device) constant(t *tensor.Tensor) *constant {
 	c, ok := d.constants.Find(nil, t)
 	if !ok {

@@ -101,11 +101,11 @@ func bindConv(b *binder, n *ir.Node, in, out []*operand) ([]launch, error) {
 type view struct {
 	ir.Window
 	x         *operand
-	positions tensor.Shape // of the windows
-	channels  int          // of a group
+	positions tensor.Shape // number of windows along each spatial axis
+	channels  int          // number of channels of a group
 }
 
-// channel is the distance between channels.
+// channel returns the distance between channels, in elements.
 func (v *view) channel() int { return v.x.Strides[len(v.x.Strides)-1] }
 
 // words reports whether the channels of a pixel are whole vec4.

@@ -18,9 +18,9 @@ import (
 // part. Operands are float16, all sums float32. wgpu-native 29 knows them as an experimental feature, which its C API cannot enable.
 
 const (
-	coopSide     = 16 // of a matrix
-	coopSubgroup = 32 // invocations that the kernel takes for a subgroup
-	coopStaged   = 2  // vec4<f16> between the rows of a tile, so that they are in other banks
+	coopSide     = 16 // rows and columns of a cooperative matrix
+	coopSubgroup = 32 // invocations of a subgroup
+	coopStaged   = 2  // unused vec4<f16> between the rows of a tile, so that neighbouring rows are in different banks
 )
 
 // coopTiles are the tiles for products by cooperative matrices: a subgroup computes high × wide. The rules are those of a prototype on an
@@ -34,10 +34,10 @@ var coopTiles = []rule{{tile{128, 128, 32, 64, 64}, wantedGroups, false}, {tile{
 // cooperative reports whether subgroups compute the tile.
 func (t tile) cooperative() bool { return t.high >= coopSide }
 
-// stagePitch is the vec4<f32> of a row that a subgroup stages its results in.
+// stagePitch returns the distance between rows of staged results, in vec4<f32>.
 func (t tile) stagePitch() int { return t.wide/4 + 1 }
 
-// coopBytes is the workgroup memory of a tile.
+// coopBytes returns the workgroup memory of a tile, in bytes.
 func (t tile) coopBytes() int {
 	return 8*(t.rows*(t.depth/4+coopStaged)+t.depth*(t.cols/4+coopStaged)) + 16*t.size()/coopSubgroup*coopSide*t.stagePitch()
 }

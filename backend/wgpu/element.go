@@ -52,7 +52,7 @@ var elements = map[tensor.DType]element{
 		func(v string) string { return "select(0u, 1u, " + v + ")" }},
 }
 
-// raw is how elements of a width move without being looked at.
+// raw returns the element type by which kernels copy elements of a width in bytes as bits. ok is false if there is none.
 func raw(width int) (element, bool) {
 	switch width {
 	case 1, 2:

@@ -208,7 +208,7 @@ var elementwiseEntry = entry{
 // literal writes a float32 that WGSL reads back to the same bits.
 func literal(v float32) string { return fmt.Sprintf("%.9ef", v) }
 
-// binaryExpressions are the functions of two elements by the type that they compute in.
+// binaryExpressions are the expressions of functions of two elements, by element type.
 var binaryExpressions = map[tensor.DType]map[ir.BinaryFn]expression{
 	tensor.F32: with(ordered, map[ir.BinaryFn]expression{
 		ir.Add: {wgsl: "$1 + $2"}, ir.Sub: {wgsl: "$1 - $2"}, ir.Mul: {wgsl: "$1 * $2"}, ir.Div: {wgsl: "$1 / $2"},
@@ -255,7 +255,7 @@ func with(tables ...map[ir.BinaryFn]expression) map[ir.BinaryFn]expression {
 	return out
 }
 
-// castExpressions are the conversions between the types that kernels compute in.
+// castExpressions are the conversions between element types: {from, to}.
 var castExpressions = map[[2]tensor.DType]expression{
 	{tensor.U8, tensor.F32}:   {wgsl: "f32($1)"},
 	{tensor.I8, tensor.F32}:   {wgsl: "f32($1)"},

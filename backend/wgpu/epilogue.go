@@ -15,10 +15,10 @@ type epilogue struct {
 	bias, residual *operand // or nil
 	cols           int
 
-	// Set by begin: the expressions of what the lines below are made of.
+	// begin sets these expressions.
 	activated               expression
 	scaled, width           string
-	out, biasAt, residualAt string // up to the index
+	out, biasAt, residualAt string // expressions up to the index
 }
 
 // vector reports whether whole vec4 can be stored.

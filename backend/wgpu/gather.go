@@ -43,7 +43,7 @@ var gatherEntry = entry{
 	},
 }
 
-// gatherElementsEntry is what disentangled attention (DeBERTa) picks its relative positions with.
+// gatherElementsEntry gathers single elements. Disentangled attention (DeBERTa) selects its relative positions by GatherElements.
 var gatherElementsEntry = entry{
 	Supports: gpu.Picks, Strided: target.AllStrides,
 	Bind: func(b *binder, n *ir.Node, in, out []*operand) ([]launch, error) {
@@ -62,8 +62,7 @@ var gatherElementsEntry = entry{
 	},
 }
 
-// tuple puts the lines that add the distance which tuple number t of indices names, in the axes of x from first on, to the
-// variable at.
+// tuple writes lines that add an offset to the variable at. The offset is that of index tuple t in the axes first, first+1, … of x.
 func (b *binder) tuple(s *shader, at, t string, index *operand, first int, x *operand) {
 	size := index.Shape[len(index.Shape)-1]
 	step := s.u(size)

@@ -8,14 +8,14 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// A nest is a loop nest that an invocation finds its position in.
+// A nest is a loop nest. An invocation computes its position in the nest from its number.
 type nest backend.Nest
 
 func newNest(shape tensor.Shape, operands ...*operand) nest {
 	return nest(backend.NewNest(shape, operands...))
 }
 
-// walk puts the lines that add the distance of flat index i to the variable of each operand.
+// walk writes lines that add the offset of flat index i to the variable of each operand.
 func (n nest) walk(s *shader, i string, variables ...string) {
 	if len(n.Shape) == 0 {
 		return

@@ -51,8 +51,8 @@ func (n *norm) words() []string {
 	return names
 }
 
-// pass puts what the stages do for the words c of an invocation, given their suffixes. Words that are held go through a stage
-// all before any goes through the next: so what they read is on its way at once.
+// pass writes the lines of the stages for each word c of an invocation. A stage gets the suffix of a word's variables. If words are held in
+// variables, all words pass one stage before any passes the next, so that the reads of a stage overlap.
 func (n *norm) pass(stages ...stage) {
 	if n.held == 0 {
 		n.along(n.count)

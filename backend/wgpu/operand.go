@@ -13,12 +13,12 @@ import (
 // An operand is a value and where it is on the device.
 type operand struct {
 	gpu.Operand
-	off    int // in bytes, from the start of its memory
+	off    int // offset from the start of memory, in bytes
 	memory memory
-	weight *weight // of constants
+	weight *weight // the constant on the device; nil for other operands
 }
 
-// first is the number of the operand's first element in its memory.
+// first returns the offset of the operand's first element in its memory, in elements.
 func (o *operand) first() int { return o.off / o.Width }
 
 // binder resolves the operands of one program's steps.
@@ -26,11 +26,11 @@ type binder struct {
 	d        *Device
 	p        *gpu.Locations
 	own      weights         // constants of this binding alone
-	node     *ir.Node        // of the current step
-	scratch  []int           // the buffers of its scratch
-	wide     map[int]operand // what stands for values of 16-bit floats, by ID, where the step computes in float32
+	node     *ir.Node        // node that is being bound
+	scratch  []int           // indices of its scratch buffers in the plan
+	wide     map[int]operand // float32 operands that replace 16-bit values, by ID, if the step computes in float32
 	launches []launch
-	nodes    []*ir.Node // of the launches
+	nodes    []*ir.Node // node of each launch
 }
 
 // Binder implements gpu.Driver.

@@ -94,7 +94,7 @@ func (q *quantising) launches(d *Device) []launch {
 // widen ends a loop over v: the range includes it, unless it is NaN.
 const widen = "low = select(min(low, v), low, is_nan(v));\nhigh = select(max(high, v), high, is_nan(v));\n}"
 
-// rangeOf puts the lines that find the range, widened to hold 0, of what gather looks at.
+// rangeOf writes lines that compute the range of the values that gather reads, extended to contain 0.
 func (s *shader) rangeOf(gather func()) {
 	s.use("is_nan")
 	s.put("var low = 0.0;\nvar high = 0.0;")

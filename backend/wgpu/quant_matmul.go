@@ -149,12 +149,11 @@ func quantizedCandidates(p gpu.Product) candidates {
 // quantized is a constant quantised matrix on the device.
 type quantized struct {
 	n, k int
-	// words has a row for each column, of its quantised values as signed bytes, filled up with zeros to whole words; sums
-	// has for each column the sum of its quantised values less k times the zero point, and then the zero points, which are
-	// all 0 where plain says so.
+	// words has a row for each column: its quantised values as signed bytes, padded with zeros to whole words. sums has a number for each
+	// column, the sum of the column's quantised values minus k times its zero point, and after these the zero points.
 	words, sums memory
-	plain       bool
-	// Of a matrix that a run computes: where words and sums begin, in words, and the number of matrices, one after another.
+	plain       bool // all zero points are 0
+	// For a matrix that a run computes: offsets of words and sums in their memories, in words, and the number of consecutive matrices.
 	first, firstSum, lead int
 }
 

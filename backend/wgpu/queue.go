@@ -10,7 +10,7 @@ import (
 type program struct {
 	d        *Device
 	launches []dispatch
-	params   *native.Buffer // of all launches, paramBytes each
+	params   *native.Buffer // parameters of all launches, paramBytes each
 	own      weights
 }
 
@@ -108,13 +108,13 @@ type recording struct {
 	q        *queue
 	sections [][]command
 	staging  *native.Buffer
-	needs    []int64 // by section: bytes of the staging buffer that its downloads come to
+	needs    []int64 // bytes of the staging buffer up to the end of each section's downloads
 }
 
-// A command is one of package gpu with what it works on.
+// A command is a command of package gpu with its buffers.
 type command struct {
 	gpu.Command
-	group    *native.BindGroup // of a launch; nil for one that has nothing to do
+	group    *native.BindGroup // bindings of a launch; nil for a launch without elements
 	to, from *native.Buffer
 }
 
@@ -229,7 +229,7 @@ func (r *recording) Submit(section int, uploads [][]byte) (err error) {
 	return submit()
 }
 
-// dispatch encodes a launch, between timestamps where times are asked for.
+// dispatch encodes a launch. If times are recorded, it encodes a timestamp before and after the launch.
 func (q *queue) dispatch(c *command) {
 	l := &q.launches[c.Launch]
 	timed := q.stamps != nil && 2*c.Launch+1 < q.stamps.Count

@@ -15,9 +15,9 @@ import (
 // takes a sequence of one direction through some steps, with its state in workgroup memory; the next one continues from there.
 
 const (
-	// mostHidden is the number of units whose state every device's workgroup memory has room for.
+	// mostHidden is the maximum number of units, whose state fits the workgroup memory of every device.
 	mostHidden = 1 << 10
-	// stateArrays are as long as there are units: two of states, those of a step and of the next, and two of the cell.
+	// stateArrays is the number of arrays with an element for each unit: the states and the cells of a step and of the next step.
 	stateArrays = 4
 )
 

@@ -121,12 +121,12 @@ var softmaxEntry = entry{
 // A reduction is a start, a step, a way to join partial results and an end; $2 of the end is the number of elements.
 type reduction struct {
 	start string     // $1 is the first element
-	step  expression // of the result so far and an element
+	step  expression // combines the result so far, $1, with an element, $2
 	join  join
 	end   string
 }
 
-// floatReductions are those that only floats have.
+// floatReductions are the reductions that only float types support.
 var floatReductions = map[ir.Reduction]reduction{
 	ir.Mean:      {"0.0", sumOf.two, sumOf, "$1 / f32($2)"},
 	ir.SumSquare: {"0.0", expression{wgsl: "$1 + $2 * $2"}, sumOf, "$1"},

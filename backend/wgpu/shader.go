@@ -16,13 +16,13 @@ import (
 // Constants other than plain floats may be of a separate type.
 type shader struct {
 	name       string
-	word       string // u32, f32 or vec4<f32>: what the memories are arrays of
+	word       string // element type of the memories: u32, f32 or vec4<f32>
 	wordSize   int64
-	size       int  // invocations of a workgroup
+	size       int  // number of invocations of a workgroup
 	half       bool // uses float16
 	coop       bool // uses cooperative matrices
-	checked    bool // bounded at every access by the library
-	subgroups  bool // knows its lane in a subgroup, the subgroup's number and how many subgroups there are
+	checked    bool // the library checks the bounds of every access
+	subgroups  bool // the source uses the lane in the subgroup, the subgroup's number and the number of subgroups
 	reductions int  // calls of allReduce so far
 	shared     strings.Builder
 	helpers    []string // functions and constants that body calls, by name in helperFunctions
@@ -47,11 +47,11 @@ func newShader(name, word string, size int) *shader {
 // lanes is the number of 32-bit elements of a word.
 func (s *shader) lanes() int { return int(s.wordSize / 4) }
 
-// A memory is what a shader binds: a segment of the arena, a piece of a constant, or the run's status words.
+// A memory is a binding of a shader: a segment of the arena, a piece of a constant, or the reports of a run.
 type memory struct {
-	segment  int            // of package gpu, where constant is nil
-	constant *native.Buffer // read-only
-	word     string         // what the memory is an array of, where that is not the shader's word
+	segment  int            // segment of package gpu, if constant is nil
+	constant *native.Buffer // constant, which is read-only; nil for a segment
+	word     string         // element type, if it differs from the shader's word; otherwise empty
 }
 
 // bind returns the name of a memory in the source.

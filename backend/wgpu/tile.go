@@ -29,14 +29,14 @@ func (c tiling) String() string {
 	return fmt.Sprintf("%dx%dx%d_%dx%d/%d", c.rows, c.cols, c.depth, c.high, c.wide, c.splits)
 }
 
-// A rule is a tile for products that have enough workgroups with it, where splits says so counting splits.
+// A rule is a tile with a condition on products.
 type rule struct {
 	tile
-	groups int
-	splits bool
+	groups int  // least number of workgroups that a product must have with this tile
+	splits bool // the workgroups of splits along K count
 }
 
-// wantedGroups is the number of workgroups that keep a large device busy; never is more than any product has.
+// wantedGroups is the number of workgroups that keep a large device busy. never is larger than the number of workgroups of any product.
 const (
 	wantedGroups = 264
 	never        = math.MaxInt

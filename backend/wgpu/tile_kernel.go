@@ -12,17 +12,15 @@ type tileKernel struct {
 	*shader
 	p      *product
 	vector bool   // rows are read and written by vec4
-	pack   string // what tiles are made of
+	pack   string // element type of tiles: vec4<f16> or vec4<f32>
 
 	m, n string // expressions of the sizes, n in words
-	part int    // of k, where the product is split
+	part int    // length along k of a split; 0 if the product is not split
 
-	// What an invocation brings in: vec4 of a tile of the left operand and of the right one, where the left one is and the
-	// expression of the step along its rows, and the expression that reads row k of the right one for load l.
-	loadsA, loadsB int
-	left, leftCol  string
+	loadsA, loadsB int    // number of vec4 that an invocation loads for a tile of the left operand, and of the right one
+	left, leftCol  string // expressions of the left operand's offset, and of the step along its rows
 	view           *view
-	right          func(l int, k string) string
+	right          func(l int, k string) string // returns the expression of row k of the right operand for load l
 }
 
 // launch makes the kernel.
@@ -242,7 +240,7 @@ func (s *tileKernel) results(e *epilogue) {
 	}
 }
 
-// pack is what tiles are made of.
+// pack returns the element type of tiles.
 func (p *product) pack() string {
 	if p.half {
 		return "vec4<f16>"

@@ -21,9 +21,9 @@ const worthTuning = 1 << 25
 
 // candidates are the tilings that may suit a class of products.
 type candidates struct {
-	product gpu.Product // that is timed
-	tilings []tiling    // the usual one first
-	// prepare lays operands out, and returns what makes the launches of a tiling.
+	product gpu.Product // product to time
+	tilings []tiling    // tilings to compare; the default one is first
+	// prepare allocates operands in the tuner's arena. The result makes the launches of a tiling.
 	prepare func(l *tuner) func(c tiling) []launch
 }
 

@@ -10,18 +10,18 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// A tuner runs kernels alone: an arena of one segment and constants, all zero. What it has is laid out first,
-// which takes no device, and allocated when launches are made ready.
+// A tuner runs single kernels on an arena of one segment and on constants, all of which are zero. Operands get their offsets first, which
+// needs no device. Memory is allocated when launches are made ready.
 type tuner struct {
 	d         *Device
-	size      int64 // of the arena
+	size      int64 // bytes of the arena
 	arena     *native.Buffer
-	constants []*native.Buffer // as laid out: sizes, and what launches know them by
-	real      map[*native.Buffer]*native.Buffer
+	constants []*native.Buffer                  // placeholders, which have sizes but no memory; launches refer to them
+	real      map[*native.Buffer]*native.Buffer // the allocated buffer of each placeholder
 	made      []interface{ Release() }
 }
 
-// operand lays a row-major tensor out in the arena.
+// operand returns a row-major operand, for which it reserves memory in the arena.
 func (l *tuner) operand(t tensor.DType, shape ...int) *operand {
 	o := &operand{Operand: gpu.RowMajor(t, shape...), off: int(l.size)}
 	l.size += int64(pad(o.Width*o.Elements(), alignment))

@@ -46,16 +46,16 @@ type AttentionArgs struct {
 	// Mask distinguishes the keys to attend to from those (0) that get a score of -∞, with strides like Bias. nil: all.
 	Mask       []byte
 	MaskStride MaskStride
-	// Window leaves query i the keys i+Offset−Left … i+Offset+Right; the others get a score of -∞.
+	// Window restricts query i to the keys i+Offset−Left … i+Offset+Right. The other keys get a score of -∞. nil means no restriction.
 	Window *Window
-	// QueryAt and KeyAt are the positions of queries and keys along the axes of bias, mask and window, ascending; nil where they follow
-	// each other from 0 on.
+	// QueryAt and KeyAt are the positions of queries and keys along the axes of bias, mask and window, ascending. nil means 0, 1, 2, …
 	QueryAt, KeyAt []int64
 	// ByQuery and ByKey add scores by relative position, chosen by the positions of a query and a key.
 	ByQuery, ByKey RelativeScores
-	// keyApart and valueApart are the distances of the keys and values of neighbouring queries; 0 where all read the same.
+	// keyApart and valueApart are the distances between the keys, and the values, of neighbouring queries, in elements. They are 0 if all
+	// queries of a head have the same keys.
 	keyApart, valueApart int
-	// NaNGuard makes the result of a query all whose scores are -∞ zero; it is NaN else. Of no keys, it is zero.
+	// NaNGuard makes the result zero for a query whose scores are all -∞. Otherwise that result is NaN. Without keys it is always zero.
 	NaNGuard bool
 }
 
@@ -189,12 +189,12 @@ type attentionPart struct {
 	*Attention
 	args        *AttentionArgs
 	batch, head int
-	q           []float32 // from the first query on
-	k, v        []float32 // of the head
-	first       int       // query
-	queries     int
-	scratch     []float32 // not yet taken
-	before, by  float32   // factors of the queries and of the softmax
+	q           []float32 // queries of the head, beginning with the part's first one
+	k, v        []float32 // keys and values of the head
+	first       int       // index of the part's first query
+	queries     int       // number of queries
+	scratch     []float32 // scratch memory that is free
+	before, by  float32   // factors that multiply the queries, and the scores in the softmax
 
 	// The matrices of a block of queries have one column for each query.
 	scores []float32 // [keyBlock, columns]
@@ -217,7 +217,7 @@ type attentionBlock struct {
 	started bool
 
 	q       []float32 // [Size, columns]: the queries, transposed if they read the same keys
-	out     []float32 // from the first result on
+	out     []float32 // results, beginning with that of the first query
 	highest []float32 // [columns]: the state of the softmax
 	sum     []float32
 	scale   []float32
@@ -290,7 +290,7 @@ func (p *attentionPart) run() {
 	}
 }
 
-// newBlock prepares the queries from p.first + q on.
+// newBlock prepares a block of queries, of which p.first + q is the first.
 func (p *attentionPart) newBlock(q, queries int) attentionBlock {
 	args := p.args
 	columns := roundUp(queries, p.set.attention.vec)

@@ -1,11 +1,11 @@
 package kernel
 
-// Attention of bfloat16 runs both products on the tiles of GemmBF16, whose words are pairs of neighbours along K: of a query
-// or key, or of two keys. Queries, keys and values are rounded as they are brought together, and the weights after the
-// softmax; sums, scores and softmax are float32. The second product writes the result transposed, because the weights are
-// as its right operand has to.
+// Attention in bfloat16 computes both products by the tiles of GemmBF16, whose words are pairs of neighbours along K. K is the size of a
+// head in scores = Q·Kᵀ, and the keys in weights·V. Queries, keys and values are rounded to bfloat16 when they are packed into words, and
+// the weights after the softmax. Sums, scores and the softmax are float32. The second product writes the result transposed, because the
+// softmax leaves the weights in the form of a right operand.
 
-// pairsPart is the memory that a part has for words.
+// A pairsPart is the memory of a part for words.
 type pairsPart struct {
 	keyPairs   []float32 // [keyBlock, keyWords]
 	valuePairs []float32 // [ValueSize, keyBlock/2]

@@ -10,9 +10,9 @@ import (
 // pieces: some blocks of queries of one sequence and head. Every caller of Run takes one piece after the other, so that all threads share a
 // long sequence.
 type PackedAttention struct {
-	AttentionShape // of the whole packed batch; Batch is the number of sequences
+	AttentionShape // shape of the whole packed batch; Batch is the number of sequences
 	set            *Set
-	bf16From       int // length of a sequence from which on products round to bfloat16; 0 for never
+	bf16From       int // least length of a sequence whose products are in bfloat16; 0 for no length
 }
 
 // SequenceFields is the number of fields of a sequence: the first and end of its queries, and of its keys.
@@ -47,7 +47,8 @@ func (a *PackedAttention) one(queries, keys int) Attention {
 	return a.set.planAttention(shape, a.Batch*a.Heads, pairs)
 }
 
-// Plan divides sequences, of SequenceFields numbers each, into pieces. Their queries must be contiguous from 0 on.
+// Plan divides the sequences into pieces. Each sequence has SequenceFields numbers. The queries of sequence 0 must begin at 0, and those of
+// each other sequence where the queries of the sequence before it end.
 func (a *PackedAttention) Plan(sequences []int32, plan []byte) error {
 	words := elementsOf[int64](plan)
 	pieces := words[firstPiece:firstPiece]

@@ -22,7 +22,7 @@ type ConvShape struct {
 // the taps, and for each tap the channels, along K.
 type ConvArgs struct {
 	GemmArgs
-	Stored                *Stored   // in place of B, for a plan of stored weights
+	Stored                *Stored   // replaces B in a plan of stored weights
 	X                     []float32 // channel c of a pixel at image·XImage + row·XRow + column·XColumn + c·XChannel
 	XImage, XRow, XColumn int
 	XChannel              int
@@ -234,7 +234,7 @@ func depthwiseGeneric(dst *float32, dstRow int, src *float32, srcRow int, offset
 type Depthwise struct {
 	ConvShape
 	set  *Set
-	rows int // of positions in a part
+	rows int // rows of positions in a part
 }
 
 // NewDepthwise plans a convolution.

@@ -3,9 +3,9 @@ package kernel
 // A window over copied pixels: how parts are cut, and what they copy. Pixels between windows of one element are left out.
 type convWindow struct {
 	ConvShape
-	rowStep, columnStep int // of the image from one copied pixel to the next
-	pixel               int // distance of copied pixels
-	high, wide          int // most positions of a part
+	rowStep, columnStep int // distance in the image between neighbouring copied pixels, in pixels
+	pixel               int // distance between copied pixels, in elements
+	high, wide          int // maximum number of positions of a part along rows and columns
 }
 
 // stepWindow is a window that leaves out pixels between those it meets where it has one element along an axis.

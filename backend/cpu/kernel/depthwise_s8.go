@@ -9,8 +9,8 @@ type slideFunc func(dst *uint32, dstRow int, src *uint8, srcRow int, flip uint32
 
 // depthwiseWords sums up products of bytes, four taps at a time.
 type depthwiseWords struct {
-	sum   depthwiseFunc // of words of unsigned pixels and of signed weights, in int32
-	slide [2]slideFunc  // positions one pixel apart, and two
+	sum   depthwiseFunc // adds products of unsigned pixels with signed weights, in int32
+	slide [2]slideFunc  // functions for positions that are one pixel apart, and two
 }
 
 // DepthwiseS8 is a planned convolution of bytes each channel of which is a separate one: Outputs is Channels. There are as many rows of

@@ -8,11 +8,12 @@ import (
 
 // A Fourier is the discrete transform of vectors of one length, or its inverse without the factor 1/n. Any number of goroutines may use it.
 type Fourier struct {
-	n, odd int          // the length, and what is left of it without factors of 2
-	roots  []complex128 // of unity
-	// For an odd part that is too long for the definition, by Bluestein: the convolution with chirps as a product of transforms.
+	n, odd int          // the length, and its largest odd factor
+	roots  []complex128 // the n-th roots of unity
+	// If odd is above byDefinition, the odd part is transformed by Bluestein's algorithm, as a convolution with chirps, which is a product
+	// of transforms. Otherwise these are nil.
 	chirps, spectrum []complex128
-	by, back         *Fourier // of a power of two; by takes it there, back from there
+	by, back         *Fourier // the transform of a power of two by which the convolution is computed, and its inverse
 }
 
 // MaxFourier bounds the length of a Fourier, which holds several complex numbers for each element.
@@ -50,10 +51,10 @@ func NewFourier(n int, inverse bool) *Fourier {
 	return f
 }
 
-// FourierScratch is how many numbers transforms of length n work with.
+// FourierScratch returns the number of complex numbers of scratch memory that a transform of length n needs.
 func FourierScratch(n int) int { return 2 * convolved(n) }
 
-// convolved is the length of the convolutions by which the odd part of a length is transformed; 0 where there are none.
+// convolved returns the length of the convolutions of Bluestein's algorithm for the odd part of n, and 0 if n is transformed without them.
 func convolved(n int) int {
 	odd := n >> bits.TrailingZeros(uint(n))
 	if odd <= byDefinition {

@@ -8,8 +8,8 @@ type BatchGemm struct {
 	Batch, M, N, K int
 
 	set    *Set
-	one    blocking // of one product
-	direct bool     // read whole panels of a row-major B in place
+	one    blocking // blocking of one product of the batch
+	direct bool     // whole panels of a row-major B are read in place, and not packed
 }
 
 // BatchGemmArgs are the operands of one [BatchGemm]. B and the strides of the embedded operands are those of one

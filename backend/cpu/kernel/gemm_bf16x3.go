@@ -15,7 +15,7 @@ import (
 type GemmBF16x3 struct {
 	Gemm
 
-	tiles blocking // of no columns where the Gemm computes the product
+	tiles blocking // blocking of the product by tiles; it has no columns if the embedded Gemm computes the product
 }
 
 // splitFunc splits floats into blocks, one for each of the steps: in turn a tile of each part, the largest first. A word of row r of a
@@ -41,20 +41,20 @@ type bf16x3Func func(tiles, rows int, a, b *float32, steps int, sums, c *float32
 
 type bf16x3Funcs struct {
 	split    splitFunc
-	multiply [x3ColTiles + 1]bf16x3Func // by tiles of columns
+	multiply [x3ColTiles + 1]bf16x3Func // function for each number of tiles along the columns
 }
 
 const (
 	x3RowTiles = 2
 	x3ColTiles = 2
 
-	x3Products = 6                   // of parts
+	x3Products = 6                   // products of parts that are added; those of the smallest parts are left out
 	x3Side     = 16                  // rows and columns of a tile, and words in one
 	x3Step     = 2 * x3Side          // floats of a row of A in one step
-	x3Block    = 3 * x3Side * x3Side // words of what is split for one step
+	x3Block    = 3 * x3Side * x3Side // words of the three parts of a tile
 	x3Rows     = x3RowTiles * x3Side
 
-	x3Sums = x3Rows * x3ColTiles * x3Side // words
+	x3Sums = x3Rows * x3ColTiles * x3Side // sums that the tile registers hold
 	x3Few  = x3Side * x3Step
 
 	x3Depth     = 256 // most floats of a block along K: those of A stay in the L2 cache, together with two tiles of columns of B
@@ -187,10 +187,10 @@ type x3Part struct {
 	rowLo, rowHi int
 	first, end   int // groups of columns
 
-	a    []float32    // split
-	b    [2][]float32 // columns that are multiplied, and those that are split
-	sums []float32    // of the tile
-	few  []float32    // for what is not a whole step
+	a    []float32    // the split rows of A
+	b    [2][]float32 // split columns of B: those that are multiplied, and those that are being split
+	sums []float32    // sums of a tile
+	few  []float32    // copy of the last columns of a row, if they are fewer than a step
 }
 
 func (p *x3Part) splitRows(at x3Group) {

@@ -136,15 +136,15 @@ type GemmS8 struct {
 // GemmS8Args are the operands of one [GemmS8]. Strides count elements.
 type GemmS8Args struct {
 	A     []uint8   // element (m, k) at m·ARow + k
-	ARow  int       // a multiple of 4, with K rounded up to one inside: what fills a row up may be any byte
+	ARow  int       // bytes from one row to the next: a multiple of 4, and at least K. Bytes of a row after K may have any value
 	Scale []float32 // [M], or [1] for all rows
-	Zero  []int32   // as many
+	Zero  []int32   // zero points, as many as scales
 
 	B      []byte    // packed
 	BScale []float32 // [N]
 	BZero  []int32   // [N], or [1] for all columns, or nil for none
 	Bias   []float32 // [N], or nil
-	Addend []int32   // [N], added to the sums, or nil
+	Addend []int32   // [N]: numbers that are added to the sums; nil for none
 
 	C        []float32 // element (m, n) at m·CRow + n
 	CRow     int

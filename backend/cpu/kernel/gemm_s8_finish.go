@@ -82,10 +82,11 @@ type finishing struct {
 	// is quantised by one scale; or nil.
 	offset []int32
 	factor []float32
-	lowest float32 // what the result is clamped to from below, in units of its scale
+	lowest float32 // lower bound of the result, divided by the result's scale
 }
 
-// requantizes reports whether nothing but one scale for all is between the sums, times their scales, and the result.
+// requantizes reports whether the result follows from the scaled sums by one scale alone: without a residual, an activation or floats
+// between them.
 func (args *GemmS8Args) requantizes() bool {
 	out := &args.Quantized
 	return args.Sums == nil && out.Dst != nil && out.Scales == nil && args.Residual == nil &&

@@ -68,9 +68,9 @@ func decodedRows(k int) int { return roundUp(k, storedRows) + 2*storedRows }
 type storedPanel struct {
 	*Stored
 	packed   []byte
-	cols     int // as packed
+	cols     int // width of the panel, columns that fill its last vector included
 	room     []float32
-	first, n int // the rows that were decoded last
+	first, n int // the first row, and the number of rows, that were decoded last
 	decoded  *float32
 }
 

@@ -36,13 +36,13 @@ type gemmTile struct {
 	kernels [][]gemmFunc
 	deep    bool // words of B that are neighbours along K are side by side, by pairs
 	speed   int  // rows that take the time of one by gemmCost; 0 is 1
-	wholeK  bool // K is not cut into blocks: a tile does more between loading its sums and storing them than it gains by near operands
+	wholeK  bool // K is not divided into blocks: loading and storing sums for each block would cost more than cached operands save
 
-	joined     [NumUnary + 1]joinedFunc `optional:"where panels are computed one by one"` // by activation, and sumsOnly
-	joinedFrom int                      // least rows that joined is for
+	joined     [NumUnary + 1]joinedFunc `optional:"where panels are computed one by one"` // function for each activation, and for sumsOnly
+	joinedFrom int                      // least number of rows for which joined is used
 }
 
-// sumsOnly is where joined has the function that stores sums of integers.
+// sumsOnly is the index in joined of the function that stores sums of integers.
 const sumsOnly = NumUnary
 
 // cols is the width of a panel.
@@ -61,11 +61,11 @@ func (t *gemmTile) panelCols(panel, n int) (real, packed int) {
 type blocking struct {
 	m, n, k       int
 	tile          *gemmTile
-	rowBlocks     int // of equal height in tiles
+	rowBlocks     int // number of blocks of rows, all of the same height in tiles
 	panelsPerPart int
 	panelGroups   int
 	kBlock        int
-	near          int // panels that stay in the L2 cache
+	near          int // number of panels that stay in the L2 cache
 }
 
 // gemmCost estimates the time of a product in nanoseconds, at the rates of one fast core: 150 GFLOP/s, or 20 GB/s

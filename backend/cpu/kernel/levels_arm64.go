@@ -1,9 +1,9 @@
 package kernel
 
 const (
-	NEON    Level = Generic + 1 + iota // the vectors of ARMv8.0
+	NEON    Level = Generic + 1 + iota // vectors of ARMv8.0
 	DotProd                            // sums of products of four bytes
-	I8MM                               // of unsigned bytes with signed ones
+	I8MM                               // matrix products of bytes, also of unsigned bytes with signed ones
 	BF16                               // sums of products of two bfloat16
 	numLevels
 )

@@ -31,14 +31,14 @@ const MixBlock = 256
 
 // A Mixer is the memory of one worker that sums rows.
 type Mixer struct {
-	Offsets []int     // of taps, in bytes
-	Scalars []float32 // the weights of taps
-	Weights []float32 // rows of MixBlock
-	Zeros   []float32 // MixBlock
-	Rows    []float32 // what passes in between
+	Offsets []int     // offset of each tap, in bytes
+	Scalars []float32 // weight of each tap
+	Weights []float32 // rows of MixBlock weights
+	Zeros   []float32 // MixBlock zeros
+	Rows    []float32 // intermediate rows
 }
 
-// MixerSize is how much a mixer has of each.
+// A MixerSize is the number of taps and of intermediate rows that a mixer has room for.
 type MixerSize struct{ Taps, Rows int }
 
 // Bytes is the scratch memory of one mixer.

@@ -16,7 +16,7 @@ const (
 	PeakFMA              // float32 multiply-adds, GFLOP/s
 	PeakInt8             // 8-bit multiply-adds, GOP/s
 	PeakBF16             // bfloat16 multiply-adds, GFLOP/s
-	PeakRead             // reading memory that is in no cache but the last, GB/s
+	PeakRead             // reading memory that is at most in the last cache, GB/s
 	numPeaks
 )
 
@@ -72,12 +72,12 @@ var peaksGeneric = func() [numPeaks]peakLoop {
 	}
 }()
 
-// Rate is what a kernel does, and what the machine could do in the same moment.
+// A Rate is the speed of a kernel, and the speed that the machine reaches at the same time.
 type Rate struct {
 	Name string
-	Unit string  // of Rate: GFLOP/s, GOP/s, GB/s, or ns/element
-	Rate float64 // the median
-	Peak float64 // likewise, in the same unit; 0 if there is nothing to compare with
+	Unit string  // unit of Rate and Peak: GFLOP/s, GOP/s, GB/s, or ns/element
+	Rate float64 // median speed of the kernel
+	Peak float64 // median speed of the machine; 0 if there is nothing to compare with
 }
 
 // rounds is the number of times that a kernel and its peak are measured in turn.

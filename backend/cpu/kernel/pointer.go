@@ -16,10 +16,12 @@ func pointerAt[T any](s []T, i int) *T {
 	return noescape(&s[i])
 }
 
-// noescape keeps escape analysis from following p. Kernels are called through tables, of which the compiler must think that they
-// keep what they are given; then everything that holds a slice which a kernel reads would move to the heap at every run.
-// They keep nothing. Between the two lines the address is a number, which nothing corrects when the stack that it points into
-// moves: no call may come between them, and the check of pointers that the race detector brings would be one.
+// noescape hides p from escape analysis. Kernels are called through tables of functions, and the compiler assumes that such a function
+// keeps its pointers. Every slice that a kernel reads would then be allocated on the heap in each run. Kernels keep no pointers, so this is
+// safe.
+//
+// Between the two lines below, the address is a number. If the stack moved there, nothing would correct the number. So no call may be
+// between the lines, and the race detector's check of pointers, which is a call, is off.
 //
 //go:nosplit
 //go:nocheckptr

@@ -26,24 +26,24 @@ type Pool struct {
 
 // A Team is a caller that runs one job after another, and the workers that help it. One goroutine at a time uses it.
 type Team struct {
-	seats   []seat              // by worker number; the first is the caller's
-	members atomic.Int32        // the caller and its workers
-	failure atomic.Pointer[any] // what a part panicked with
+	seats   []seat              // a seat for each worker number; number 0 is the caller
+	members atomic.Int32        // number of the caller and its workers
+	failure atomic.Pointer[any] // the value of the first panic of a part; nil for none
 
 	// The scheduler's lock guards these.
 	entered     bool
-	load        int // parts of its jobs until it leaves, about
-	quota, have int // workers
+	load        int // estimate of the parts of its jobs until it leaves
+	quota, have int // workers that the team should have, and has
 
-	due uint64 // parts of all jobs so far
+	due uint64 // number of parts of all jobs so far
 
 	// job and done are on separate cache lines: all members watch the first, and all write the second.
 	_     [128]byte
 	job   atomic.Uint64
-	fn    func(part, worker int) // of the current job, like first; read only by who has claimed a part of it
-	first int                    // what fn calls the job's part 0
+	fn    func(part, worker int) // function of the current job; only a member that has claimed a part may read it, and first
+	first int                    // number that fn has for the job's part 0
 	_     [128]byte
-	done  atomic.Uint64 // parts
+	done  atomic.Uint64 // number of parts of all jobs that have ended
 	_     [128]byte
 }
 
@@ -74,20 +74,20 @@ type seat struct {
 // scheduler holds the workers of the process.
 var scheduler struct {
 	sync.Mutex
-	pools   int // that are open
-	size    int // threads that may be awake, callers among them
+	pools   int // number of open pools
+	size    int // maximum number of threads that are awake, callers included
 	teams   []*Team
 	workers atomic.Pointer[[]*workerState]
 	ended   sync.WaitGroup
 }
 
-// A workerState is one worker.
+// A workerState is the state of one worker.
 type workerState struct {
-	team   atomic.Pointer[Team] // that it helps; nil while it is to sleep
+	team   atomic.Pointer[Team] // team that the worker helps; nil if the worker should sleep
 	quit   atomic.Bool
 	asleep atomic.Bool
 	wake   chan struct{}
-	loose  bool // scheduler's lock guards it: it is to be dealt out
+	loose  bool // the worker has no team yet in the distribution that is being made; the scheduler's lock guards it
 	_      [128]byte
 }
 
@@ -278,15 +278,15 @@ func (w *workerState) rouse() {
 	}
 }
 
-// live is the life of a worker.
+// live runs a worker until it is told to quit: it runs parts of its team's jobs, or sleeps.
 func (w *workerState) live() {
-	debug.SetPanicOnFault(true) // of weights in a file that has been cut; Run passes the panic on
+	debug.SetPanicOnFault(true) // weights in a truncated file fault; Run passes the panic on
 	for !w.quit.Load() {
 		t, seen := w.team.Load(), job(0)
 		if t != nil {
 			number := t.sit()
 			if number == 0 {
-				relax(spinsPerYield) // who had the seat is about to leave it
+				relax(spinsPerYield) // another worker is about to leave its seat
 				continue
 			}
 			seen = w.help(t, number)
@@ -408,8 +408,8 @@ func (t *Team) claim(j job, of, member int) (part int, ok bool) {
 	}
 }
 
-// finishTime is when the last of that many workers is done with all parts, if they take what cost says. Where there are many parts for each
-// worker, one of them is late by half a part; of more than some thousands, some are looked at.
+// finishTime estimates the time until the last of workers has finished all parts, in the unit of cost. If there are many parts for each
+// worker, it is the time of an even distribution plus half of the longest part. It samples the costs if there are thousands of parts.
 func finishTime(parts, workers int, cost func(part int) int) int {
 	const many, sampled = 16, 1 << 12
 	if parts > many*workers {

@@ -19,11 +19,11 @@ type QAttention struct {
 	block        int // most queries of a block
 	partsInHead  int
 	packK, packV *PackS8
-	blocks       [2]qAttentionBlock // of block queries, and of those that are left
-	ones         []float32          // scales of the columns
+	blocks       [2]qAttentionBlock // products of a whole block of queries, and of the rest
+	ones         []float32          // scales of the columns, which are all 1
 }
 
-// qAttentionBlock is the products of a block of queries.
+// A qAttentionBlock is the two products of a block of queries.
 type qAttentionBlock struct{ scores, values *GemmS8 }
 
 // QuantizedHeads are quantised values [batch, sequence, head, size] in memory, with their zero point. Strides count bytes;
@@ -38,15 +38,15 @@ type QuantizedHeads struct {
 // QAttentionArgs are the operands of one [QAttention].
 type QAttentionArgs struct {
 	Q, K, V QuantizedHeads // the rows of Q start at multiples of 4 bytes
-	Scale   float32        // of q·k
+	Scale   float32        // factor of q·k
 
-	// Mask is added to the scores; its strides are 0 along the axes that it is broadcast over. nil: nothing is added.
+	// Mask is added to the scores. Its strides are 0 along the axes where it is broadcast. nil means no mask.
 	Mask       []float32
 	MaskStride MaskStride
-	// Scores, if its scale is not 0, is how scores are quantised and dequantised before the softmax.
+	// Scores quantises and dequantises the scores before the softmax, if its scale is not 0.
 	Scores Quantized
-	Probs  Quantized // how probabilities are quantised
-	VScale float32   // of v
+	Probs  Quantized // scale and zero point of the probabilities
+	VScale float32   // scale of v
 
 	// The result is floats, or quantised values where Quantized.Dst is not nil. The last axis is contiguous.
 	Out       []float32
@@ -80,9 +80,9 @@ type qAttentionScratch struct {
 	q      []byte    // the queries of a block, where they are signed
 	probs  []byte    // the quantised values of a block
 	gemm   []byte    // the products'
-	scores []float32 // of a block
-	scale  []float32 // of a product
-	zeros  []int32   // of its two sides
+	scores []float32 // scores of a block
+	scale  []float32 // scales of the rows of a product
+	zeros  []int32   // zero points of the rows and of the columns of a product
 }
 
 // scratch lays memory out, and returns the number of bytes that it takes; memory may be nil to learn that.
@@ -109,7 +109,7 @@ func (a *QAttention) ScratchBytes() int {
 	return size
 }
 
-// at returns the quantised values of a head from a position on.
+// at returns the quantised values of a head, beginning at a position.
 func (h *QuantizedHeads) at(batch, head, position int) []byte {
 	return h.Quantized[min(len(h.Quantized), batch*h.Stride.Batch+head*h.Stride.Head+position*h.Stride.Seq):]
 }

@@ -9,12 +9,12 @@ import (
 // PackedQAttention is attention of quantised values within the sequences of a packed batch. Each caller of Run takes one head of a
 // sequence after the other.
 type PackedQAttention struct {
-	QAttentionShape // of the whole packed batch; Batch is the number of sequences
+	QAttentionShape // shape of the whole packed batch; Batch is the number of sequences
 	set             *Set
 	plans           *QPlans
 }
 
-// QPlans are the plans of sequences, which have no masks, by shape: one for each length that has occurred.
+// QPlans holds a plan for each length of a sequence that has occurred. Packed sequences need no mask.
 type QPlans struct {
 	mu    sync.RWMutex
 	plans map[QAttentionShape]*QAttention
@@ -47,7 +47,8 @@ func (a *PackedQAttention) one(queries, keys int) *QAttention {
 // PlanBytes is the memory that Plan writes: the number of heads that were taken, and the end of the last sequence's queries.
 func (a *PackedQAttention) PlanBytes() int { return 2 * 8 }
 
-// Plan checks sequences, of SequenceFields numbers each. Their queries must be contiguous from 0 on.
+// Plan checks the sequences. Each has SequenceFields numbers. The queries of sequence 0 must begin at 0, and those of each other sequence
+// where the queries of the sequence before it end.
 func (a *PackedQAttention) Plan(sequences []int32, plan []byte) error {
 	end, err := checkSequences(sequences[:a.Batch*SequenceFields], a.Queries, a.Keys)
 	words := elementsOf[int64](plan)

@@ -9,7 +9,7 @@ type quantizeFuncs struct {
 	// fromU8 and fromS8 write (src − zero)·scale.
 	fromU8 func(dst *float32, src *uint8, n int, scale float32, zero int32)
 	fromS8 func(dst *float32, src *uint8, n int, scale float32, zero int32)
-	// minMax writes the least and the greatest of src to out, for any n. NaN is passed over.
+	// minMax writes the least and the greatest of src to out, for any n. It ignores NaN.
 	minMax func(src *float32, n int, out *[2]float32)
 	lanes  int
 
@@ -105,7 +105,7 @@ const maxBytesChunk = 32
 // sumBytesChunk is the number of bytes that quantizeFuncs.sumBytes adds at a time.
 const sumBytesChunk = 32
 
-// MinMax returns the least and the greatest element, (+∞, −∞) if there is none. NaN is passed over.
+// MinMax returns the least and the greatest element, and (+∞, −∞) if there is none. It ignores NaN.
 func (s *Set) MinMax(src []float32) (lo, hi float32) {
 	lo, hi = float32(math.Inf(1)), float32(math.Inf(-1))
 	for len(src) > 0 {

@@ -11,9 +11,9 @@ type Winograd struct {
 	ConvShape
 	set        *Set
 	blocking   blocking
-	high, wide int // most tiles of a part, along rows and columns
-	pitch      int // distance of tiles at one point
-	channels   int // of a block of stored weights, which are brought to the points on the way; 0 for others
+	high, wide int // maximum number of tiles of a part, along rows and columns
+	pitch      int // distance between the values of neighbouring tiles at one point, in elements
+	channels   int // channels of a block of stored weights, which are transformed while they are decoded; 0 for other weights
 }
 
 const (
@@ -395,8 +395,8 @@ func (t *winogradTiles) window(p int, args *ConvArgs) []float32 {
 	return source.room[storedRows*packedCols:]
 }
 
-// direct computes the columns of one panel at a row of tiles tap by tap: an infinite pixel, or the error of a huge one, must not reach
-// positions whose window it is not in.
+// direct computes the columns of one panel at a row of tiles tap by tap, without transforms. It is for tiles with infinite or huge pixels:
+// by the transforms, the infinity or the rounding error would reach positions whose windows do not have that pixel.
 func (t *winogradTiles) direct(y, p int, weights []float32, args *ConvArgs) {
 	tile, k := t.blocking.tile, winogradTap*winogradTap*t.Channels
 	col := p * tile.cols()
