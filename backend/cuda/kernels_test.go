@@ -24,8 +24,8 @@ func source(t *testing.T, name string) string {
 	return string(data)
 }
 
-// TestKernelsAreFresh compares the sources with those that the archive was made of. That the generator makes the same archive of
-// them is checked where its compiler is.
+// TestKernelsAreFresh compares the hash of the sources with that of the sources from which the archives were made. .ci/cuda compiles the
+// sources again and compares the archives.
 func TestKernelsAreFresh(t *testing.T) {
 	files, err := filepath.Glob(filepath.Join("_gen", "*.cu*"))
 	require.NoError(t, err)
