@@ -19,7 +19,7 @@ type Dim struct {
 type term struct {
 	coef  int64
 	atoms []*atom // sorted by key
-	key   string  // of all atoms
+	key   string  // keys of all atoms, joined
 }
 
 func newTerm(coef int64, atoms []*atom) term {
@@ -71,8 +71,8 @@ func ofAtom(a *atom) Dim {
 // computed from it; NewNode refuses nodes with results of such a size.
 const (
 	maxTerms = 1024
-	maxAtoms = 256      // of a product
-	maxArgs  = 64       // of a min, max or broadcast: each is compared with each
+	maxAtoms = 256      // atoms of a product
+	maxArgs  = 64       // arguments of a min, max or broadcast, which are compared in pairs
 	maxKey   = 8 << 10  // bytes of an atom's text
 	maxText  = 64 << 10 // bytes of all atoms as text
 )

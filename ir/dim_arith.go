@@ -156,7 +156,7 @@ func Min(ds ...Dim) Dim { return fold(opMin, ds) }
 // Max is the largest of its arguments.
 func Max(ds ...Dim) Dim { return fold(opMax, ds) }
 
-// An arg is an argument of a min, max or broadcast that is built, with its text and the Dim that it comes from.
+// An arg is an argument of a min, max or broadcast that is being built. text is its text, and from the index of the operand that has it.
 type arg struct {
 	Dim
 	text string

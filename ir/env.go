@@ -23,7 +23,7 @@ type Env struct {
 	// closed: values from outside, except constants, are operands of the node.
 	Call func(subgraph int, in []*tensor.Tensor) ([]*tensor.Tensor, error)
 
-	work int // since Context was looked at
+	work int // amount of work since Context was last checked
 }
 
 // ended is the panic that ends an Eval.
@@ -67,7 +67,7 @@ func (e *Env) Within(f func() error) (err error) {
 	return f()
 }
 
-// used is what the account has taken.
+// used returns the bytes that the account has taken.
 func (e *Env) used() int64 {
 	if e == nil || e.Memory == nil {
 		return 0

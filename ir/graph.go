@@ -39,7 +39,7 @@ type Value struct {
 	Default *tensor.Tensor
 
 	Def  *Node // nil for inputs and constants
-	Uses []Use // in no particular order; outputs of the graph are not uses
+	Uses []Use // operands that read the value, in no particular order; outputs of the graph are not uses
 }
 
 // A Use is one operand position that reads a value.
@@ -113,10 +113,10 @@ type Type struct {
 	DType    tensor.DType
 	Shape    Shape
 	Unranked bool  // the rank is known only when the value exists
-	Elem     *Type // of a sequence or optional
+	Elem     *Type // type of the elements of a sequence, or of the content of an optional; otherwise nil
 }
 
-// TensorOf is the type of a tensor.
+// TensorOf returns the type of a tensor.
 func TensorOf(d tensor.DType, shape ...Dim) Type { return Type{DType: d, Shape: shape} }
 
 // Dims makes a symbolic shape of numbers.

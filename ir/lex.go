@@ -11,7 +11,7 @@ import (
 // character; at the end of the text it is empty.
 type token struct {
 	kind tokenKind
-	text string // of a string: unquoted
+	text string // the token; a string without its quotes and escapes
 	at   int
 }
 

@@ -7,8 +7,8 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// An Op is what a node does: a struct whose fields are the operation's parameters, all known at compile time. The zero value need not be
-// meaningful. Ops are values and are not changed after they are put into a node.
+// An Op is the operation of a node: a struct whose fields are the operation's parameters, all known at compile time. The zero value need
+// not be meaningful. Ops are values and are not changed after they are put into a node.
 type Op interface {
 	// Kind is the op's index in the table here and in every backend's kernel table.
 	Kind() Kind
@@ -68,7 +68,7 @@ const (
 	// sources
 	KindDims
 	KindRange
-	// products and what transformers are made of
+	// products, and the parts of transformers
 	KindMatMul
 	KindChain
 	KindConv
@@ -98,7 +98,7 @@ const (
 // NumKinds bounds the kinds: those of the IR and as many more as packages register.
 const NumKinds Kind = 160
 
-// Traits are facts about an op that passes ask for.
+// Traits are facts about an op, for passes.
 type Traits uint8
 
 // The traits.
@@ -130,14 +130,14 @@ const (
 
 // A Def is an op's row in the table. Rows have every field, so that a new fact must be stated for every op.
 type Def struct {
-	Name   string // as printed; ops that print under several names, such as Binary, implement namer instead
+	Name   string // name in the text form; ops that print under several names, such as Binary, implement namer instead
 	Op     Op     // a value of the op's type
 	MinIn  int
 	MaxIn  int // -1: any number
 	Traits Traits
-	Flow   Flow      // of every operand, or of operand 0 alone where the op is opaque: others decide
-	Flops  FlopsRule // NoFlops for what is not a product
-	Rows   RowsRule  // NoRows for what reads all of its operands
+	Flow   Flow      // flow of every operand, or of operand 0 only if the op is opaque
+	Flops  FlopsRule // NoFlops if the op is not a product
+	Rows   RowsRule  // NoRows if each row of the result needs all rows of the operands
 }
 
 // namer is an op that prints under a separate name, such as "add"; named lists all names with the op that each means.

@@ -31,7 +31,7 @@ const (
 	BitwiseOr
 	BitwiseXor
 	ShiftLeft
-	ShiftRight // signed: copies of the sign bit come in
+	ShiftRight // fills signed numbers with copies of the sign bit
 	Equal
 	Less
 	LessOrEqual

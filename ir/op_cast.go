@@ -166,7 +166,7 @@ func (o Cast) parse(y *tensor.Tensor, i int, s string) error {
 	t := strings.TrimSpace(s)
 	if o.To.IsInt() {
 		n, err := strconv.ParseInt(t, 10, 64)
-		if errors.Is(err, strconv.ErrRange) && o.To == tensor.U64 && n > 0 { // from 2^63 on
+		if errors.Is(err, strconv.ErrRange) && o.To == tensor.U64 && n > 0 { // 2^63 or more
 			var large uint64
 			large, err = strconv.ParseUint(t, 10, 64)
 			n = int64(large)

@@ -29,7 +29,7 @@ const (
 
 func (Conv) Kind() Kind { return KindConv }
 
-// channelsSecond is a shape [N,…,C] as [N,C,…], which windows speak of.
+// channelsSecond turns a shape [N,…,C] into [N,C,…], the form that the methods of Window expect.
 func channelsSecond(s Shape) Shape {
 	n := len(s) - 1
 	return append(Shape{s[0], s[n]}, s[1:n]...)

@@ -78,7 +78,7 @@ func (o MatMul) Infer(in []*Value) ([]Type, error) {
 	return []Type{y}, checkResidual(Operand(in, MatMulResidual), y)
 }
 
-// checkResidual refuses a residual, which may be absent, of another type or shape than the result that it is added to.
+// checkResidual fails if there is a residual whose type or shape differs from the result's.
 func checkResidual(residual *Value, y Type) error {
 	if residual != nil && (residual.Type.DType != y.DType ||
 		!slices.EqualFunc(residual.Type.Shape, y.Shape, func(a, b Dim) bool { return Same(a, b) != No })) {

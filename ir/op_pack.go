@@ -219,7 +219,7 @@ func atFlatIndices(env *Env, x *tensor.Tensor, indices []int32, total int) *tens
 	return y
 }
 
-// eachRun calls f for each run of n tokens with consecutive flat indices, from token t on.
+// eachRun calls f for each run of tokens with consecutive flat indices: tokens t to t+n−1 have the indices index to index+n−1.
 func eachRun(indices []int32, f func(t, index, n int)) {
 	for t := 0; t < len(indices); {
 		n := 1

@@ -96,7 +96,7 @@ func (QAttention) ProbType(in []*Value) tensor.DType {
 	return tensor.U8
 }
 
-// Eval implements Op: it is the chain of ops that it stands for.
+// Eval implements Op by the ops that a QAttention replaces.
 func (o QAttention) Eval(env *Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	if rows := Operand(in, QAttentionSequences); rows != nil {
 		return o.evalPacked(env, in, rows)

@@ -115,7 +115,7 @@ func (o QConv) patches(env *Env, x, zero *tensor.Tensor, shape tensor.Shape, fir
 	return y
 }
 
-// columnsOf returns n columns of a tensor, from one on.
+// columnsOf returns the columns first to first+n−1 of a tensor.
 func columnsOf(env *Env, t *tensor.Tensor, first, n int) *tensor.Tensor {
 	s := t.Shape().Clone()
 	all := s[len(s)-1]

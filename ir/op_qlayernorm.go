@@ -9,7 +9,7 @@ import (
 // QLayerNorm is a LayerNorm of f32 whose result is quantised, and whose residual may be quantised values. Operands: those of LayerNorm,
 // the residual as f32, or as u8 or i8 with its scale and zero point after it; then scale and zero point of the result. Scales
 // are f32 scalars, a zero point may be nil for 0 but for the result's, whose type is that of the result. Result 0 is the quantised values;
-// with Float the second is what they were rounded from.
+// with Float, result 1 is the floats from which they were rounded.
 type QLayerNorm struct {
 	Axes  int
 	Eps   float32
@@ -62,7 +62,7 @@ func (o QLayerNorm) Infer(in []*Value) ([]Type, error) {
 	return []Type{y}, nil
 }
 
-// Eval implements Op: it is the chain of ops that it stands for.
+// Eval implements Op by the ops that a QLayerNorm replaces.
 func (o QLayerNorm) Eval(env *Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	floating := append([]*tensor.Tensor{}, in[:LayerNormResidual+1]...)
 	if in[QLayerNormResidualScale] != nil {

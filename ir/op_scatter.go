@@ -40,10 +40,10 @@ func updatesLike(x Type, s Shape, updates Type) error {
 	return nil
 }
 
-// scatterFns are the functions that the reductions of scattering stand for.
+// scatterFns are the functions by which scatters combine an element with an update, by reduction.
 var scatterFns = [NumReductions]BinaryFn{Sum: Add, Prod: Mul, MaxOf: MaxFn, MinOf: MinFn}
 
-// scatters reports why values of d cannot be scattered with the reduction.
+// scatters returns an error if scatters of this reduction do not support values of type d.
 func (r Reduction) scatters(d tensor.DType) error {
 	switch {
 	case r == NoReduction:

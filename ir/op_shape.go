@@ -111,7 +111,7 @@ func CopyStrided(env *Env, x *tensor.Tensor, shape tensor.Shape, strides []int, 
 	return y
 }
 
-// walk calls f for each index of shape with the offsets that two lists of strides lead to.
+// walk calls f for each index of a shape, in row-major order, with the offsets of the index by two lists of strides.
 func walk(shape, a, b []int, atA, atB int, f func(atA, atB int)) {
 	if len(shape) == 0 {
 		f(atA, atB)

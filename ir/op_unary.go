@@ -81,7 +81,7 @@ type unaryRow struct {
 type Operator struct {
 	Name        string
 	Since       int
-	Alpha, Beta Attribute // that the function's parameters are; none for a function without
+	Alpha, Beta Attribute // attributes for the function's parameters; empty for a function without
 }
 
 // An Attribute is a float attribute and its default.
@@ -380,7 +380,7 @@ func (o Unary) Eval(env *Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	return []*tensor.Tensor{y}, nil
 }
 
-// Content implements contenter for the functions that sizes go through.
+// Content implements contenter for functions of sizes, such as a ceiling.
 func (o Unary) Content(in []*Value) []Dim {
 	f, x := unaryTable[o.Fn].dims, in[0].Dims
 	if f == nil || x == nil {

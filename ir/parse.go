@@ -33,7 +33,7 @@ func Decode(text string, section func(number int, t Type, layout packed.Layout) 
 type parser struct {
 	lexer
 	visible map[int]*Value // values in scope
-	order   []int          // of their definition
+	order   []int          // IDs of visible, in the order of their definitions
 	taken   map[int]bool   // IDs of all values, in scope or not
 	lastID  int
 	graphs  []*Graph

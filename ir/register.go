@@ -8,12 +8,11 @@ import (
 var (
 	table      [NumKinds]Def             // the rows of all ops, by kind
 	lastKind   = KindCustom              // the last one that has a row
-	prototypes = map[string]Op{}         // by printed name the op that it means, without its parameters
+	prototypes = map[string]Op{}         // op without parameters for each printed name
 	opaque     = map[reflect.Type]Kind{} // the kinds of the types that hold Opaque
 )
 
-// Opaque is part of an ONNX operator without an op of the IR. T is the type of the operator itself, which gets a kind when it is
-// registered.
+// An ONNX operator without an op in the IR embeds Opaque. T is the type of the operator itself, which gets a kind when it is registered.
 type Opaque[T any] struct{}
 
 func (Opaque[T]) Kind() Kind { return opaque[reflect.TypeFor[T]()] }

@@ -31,9 +31,9 @@ func Verify(g *Graph) error {
 }
 
 type verifier struct {
-	defined  map[*Value]bool // in scope
+	defined  map[*Value]bool // values in scope
 	ids      map[int]*Value
-	uses     map[*Value]map[Use]int // as the nodes have them
+	uses     map[*Value]map[Use]int // uses of each value, counted from the nodes' operands
 	order    []*Value               // the keys of uses
 	nextID   int
 	problems []error

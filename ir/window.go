@@ -45,7 +45,7 @@ func (w Window) Check(axes int) error {
 	return nil
 }
 
-// Fit is Check over [N,C,…], and refuses windows that are larger than what they slide over.
+// Fit checks the window for an operand [N,C,…], as Check does, and fails if the window is larger than the padded operand.
 func (w Window) Fit(x Shape) error {
 	if err := w.Check(len(x) - 2); err != nil {
 		return err
@@ -152,7 +152,7 @@ func (w Window) Tiles() bool {
 // A Tap is an element of a window: which of the kernel, and the flat position below it in one channel, −1 in the padding.
 type Tap struct{ Kernel, At int }
 
-// Padding is how many elements are before and after each axis of size in.
+// Padding returns the number of padding elements before and after each spatial axis, for an operand of spatial sizes in.
 func (w Window) Padding(in tensor.Shape) (before, after []int) {
 	for i, d := range in {
 		_, b, a := w.Positions(i, N(d))

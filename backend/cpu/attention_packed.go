@@ -44,7 +44,7 @@ func bindPackedAttention(b *binder, n *ir.Node, in, out []operand) step {
 			}
 		}
 	}
-	var scores, index [2]operand // of queries and of keys
+	var scores, index [2]operand // scores by relative position and their indices, for queries and for keys
 	relative := func(m *machine, i int) kernel.RelativeScores {
 		s, x := &scores[i], &index[i]
 		if s.shape == nil {

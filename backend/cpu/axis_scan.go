@@ -7,7 +7,7 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// cumSumEntry is what RoBERTa's relatives count their positions with.
+// cumSumEntry adds up along an axis. RoBERTa and models of its family count their positions by CumSum.
 var cumSumEntry = entry{
 	Supports: func(n *ir.Node) bool {
 		switch n.Inputs[0].Type.DType {

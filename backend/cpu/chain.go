@@ -25,9 +25,9 @@ const (
 // A chain is a bound chain, cut into tiles.
 type chain struct {
 	links  []*ir.Node
-	rows   int // of a tile of the result; the last one may have fewer
-	tiles  int // of the result, or of each of its images
-	images int // 0 for products alone
+	rows   int // rows of a tile of the result; the last tile may have fewer
+	tiles  int // number of tiles of the result, or of each image if images is not 0
+	images int // number of images; 0 for a chain of products
 }
 
 func rowsOf(s tensor.Shape) int { return s[:len(s)-1].Elements() }
@@ -351,15 +351,15 @@ func bindRows(b *binder, c *chain, in, out []operand) (step, error) {
 
 // forms are the tiles of an image, and those that are computed alike.
 type forms struct {
-	needed [][]needs    // by tile
-	of     []int        // by tile, its form
-	links  [][]*ir.Node // by form
+	needed [][]needs    // the needs of each tile
+	of     []int        // the index of each tile's form
+	links  [][]*ir.Node // the nodes of each form
 
-	offsets []int // as chain.offsets
-	room    int   // of a worker: the results of the ops, then the scratch of the one that needs most
+	offsets []int // offsets of results, as chain.offsets
+	room    int   // bytes of a worker: the results of the ops, and the largest scratch of an op
 }
 
-// alone is the processor as one worker sees it.
+// alone returns a processor of one thread, for which a worker plans the ops inside a chain.
 func (d *processor) alone() *processor {
 	return &processor{set: d.set, pool: d.pool, threads: 1, target: d.target, format: d.format}
 }
@@ -453,7 +453,7 @@ func (o operand) tile(slot int, like *ir.Value) operand {
 	return o
 }
 
-// dense is the operand's memory as float32, row-major, from its first element on.
+// dense returns a row-major float32 operand of the type of a value, which begins where o begins.
 func (o operand) dense(like *ir.Value) operand {
 	o.dtype, o.width, o.shape = tensor.F32, 4, like.Type.Sizes()
 	o.strides, o.span = o.shape.Strides(), o.shape.Elements()

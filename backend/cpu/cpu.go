@@ -19,7 +19,7 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// maxThreads bounds the threads that memory is planned for.
+// maxThreads limits the number of threads for which memory is planned.
 const maxThreads = 1 << 12
 
 func init() {

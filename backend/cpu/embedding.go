@@ -32,8 +32,8 @@ var embeddingEntry = entry{
 
 // An embeddingTable is one of the tables whose rows are added.
 type embeddingTable struct {
-	rows, index operand   // no index: by position, or one row for all
-	scale, zero []float32 // of quantised values: one for all, or one for each column
+	rows, index operand   // without an index, rows are selected by position, or the table has one row for all
+	scale, zero []float32 // scale and zero point of quantised rows: one number, or one for each column
 }
 
 // read writes row i to dst, or adds it.

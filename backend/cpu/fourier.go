@@ -37,7 +37,7 @@ func (d *processor) fourierScratch(n int) []int64 {
 // A fourierBench is the memory of a worker.
 type fourierBench struct{ v, w, scratch []complex128 }
 
-// benches lays out what fourierScratch asks for.
+// benches returns a function for the scratch memory of a worker, whose size fourierScratch gives.
 func benches(b *binder, n int) func(m *machine, worker int) fourierBench {
 	memory, size := b.scratchBytes(0), 2*n+kernel.FourierScratch(n)
 	each := align(16 * size)

@@ -9,7 +9,7 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// gatherElementsEntry is what disentangled attention (DeBERTa) picks its relative positions with.
+// gatherElementsEntry gathers single elements. Disentangled attention (DeBERTa) selects its relative positions by GatherElements.
 var gatherElementsEntry = entry{
 	Supports: func(n *ir.Node) bool {
 		d, i := n.Inputs[0].Type.DType, n.Inputs[1].Type.DType
@@ -157,7 +157,7 @@ func gatherNDStep[I int32 | int64](n *ir.Node, y, x, index *operand) step {
 // tuples are index tuples that address the first axes of a shape.
 type tuples struct {
 	shape, strides []int
-	first          int // the axis of the operand that the tuples begin with
+	first          int // axis of the operand for the first number of a tuple
 }
 
 func newTuples(shape tensor.Shape, first, axes int) tuples {

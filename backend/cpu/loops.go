@@ -16,7 +16,7 @@ type integer interface {
 	~int8 | ~int16 | ~int32 | ~int64 | ~uint8 | ~uint16 | ~uint32 | ~uint64
 }
 
-// number is what the Go loops compute with.
+// A number is an element type of the Go loops.
 type number interface{ float | integer }
 
 // A loop is a Go loop over the elements of one operand, as a separate step and as an instruction of a fused elementwise step.
@@ -115,7 +115,7 @@ func numberLoops[T number]() map[ir.BinaryFn]*loop2 {
 	}
 }
 
-// others adds the functions that the IR defines and Go has no operator for.
+// others adds loops for the functions that Go has no operator for. They call the function that the IR defines.
 func others(loops map[ir.BinaryFn]*loop2, of func(fn ir.BinaryFn) *loop2) map[ir.BinaryFn]*loop2 {
 	for fn := ir.NoBinary + 1; fn < ir.NumBinary; fn++ {
 		if l := of(fn); l != nil && loops[fn] == nil {

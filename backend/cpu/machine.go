@@ -8,18 +8,18 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// A machine is what a step runs on: buffers, and the position for the first error.
+// A machine has the buffers that steps read and write, and the first error of a step.
 type machine struct {
-	bases     []unsafe.Pointer // of the buffers, in the arena and outside of it
-	locations []location       // of the step that runs, if its closure is for others as well
-	workers   []machine        // what a worker runs steps inside of a step on
-	// objects holds, by the ID of a root, values that are not bytes: strings.
+	bases     []unsafe.Pointer // addresses of the arena and of the buffers outside it
+	locations []location       // locations of the step that runs, if several steps share its closure
+	workers   []machine        // a machine for each worker, for steps inside a step
+	// objects holds the values that are not bytes, which are strings, by the ID of their roots.
 	objects []*tensor.Tensor
 
-	env *ir.Env // of the steps of the host
+	env *ir.Env // environment of the steps that run by Eval
 
 	mu  sync.Mutex
-	err error
+	err error // first error of a step; mu guards it
 }
 
 // A location is at a byte offset of a buffer, which may be a device tensor, or of a constant.

@@ -31,7 +31,7 @@ func (d *processor) matMulEntry() entry {
 			if p := n.Inputs[ir.MatMulB].Packed; p != nil {
 				f, err := formatOf(p)
 				if err != nil {
-					return nil // Prepare has said so
+					return nil // Prepare has failed with this error
 				}
 				return products[f].scratch(d, n)
 			}

@@ -49,7 +49,7 @@ func (d *processor) packMatMul(g *ir.Graph) (count int, err error) {
 	return count, nil
 }
 
-// formatFor is the format to pack a float32 weight of k rows in.
+// formatFor returns the format for a float32 weight of k rows.
 func (d *processor) formatFor(k int) format {
 	if d.format == formatS8 && k > maxS8 {
 		return formatF32

@@ -115,9 +115,9 @@ func bindBF16(b *binder, n *ir.Node, in, out []operand) (step, error) {
 
 // The scratch buffers of a product with an int8 weight.
 const (
-	s8Quantized = iota // of a, in rows of whole words
-	s8Rows             // scales, then zero points, of a's rows
-	s8Worker           // the kernel's, by worker
+	s8Quantized = iota // quantised values of a, in rows of whole words
+	s8Rows             // scales of a's rows, then their zero points
+	s8Worker           // scratch of the kernel, for each worker
 )
 
 func scratchS8(d *processor, n *ir.Node) []int64 {

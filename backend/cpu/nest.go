@@ -11,7 +11,7 @@ type nest struct {
 	rows    int // all axes but the last, flattened
 	cols    int
 	perPart int // rows of a part
-	pieces  int // that each row is cut into
+	pieces  int // number of pieces of each row
 }
 
 // partElements is the size of a part: long enough to be worth claiming, short enough to spread.

@@ -14,14 +14,14 @@ import (
 type operand struct {
 	location
 	dtype   tensor.DType
-	outside bool // of the arena
+	outside bool // the operand is not in the arena
 	shape   tensor.Shape
-	strides []int // in elements
-	span    int   // in elements, from the first to the last
-	width   int   // bytes an element; 0 for sub-byte types, whose span is in bytes
+	strides []int // distances between neighbours along each axis, in elements
+	span    int   // number of elements from the first to the last, gaps included; bytes if width is 0
+	width   int   // bytes of an element; 0 for types of less than a byte
 	root    int   // ID of the root value
-	// slot says that the operand is at one of machine.locations, from 1 on, and location.off bytes after it: several steps have one
-	// closure.
+	// slot n > 0 places the operand location.off bytes after machine.locations[n-1]. It is used if several steps share a closure. 0 means
+	// that location is the operand's own.
 	slot int
 }
 
@@ -79,12 +79,12 @@ func (o *operand) tensor(m *machine) *tensor.Tensor {
 type binder struct {
 	d         *processor
 	p         *backend.Planned
-	scratch   []int           // the buffers of the current step's scratch
-	inner     *operand        // the scratch of an op inside of it, if that is not a buffer
-	slots     int             // of the current step's operands and results, if its closure is for others as well
-	room      []location      // for those of the next steps
-	registers map[int]filled  // by ID
-	wide      map[int]operand // by ID, values that the current step sees in float32
+	scratch   []int           // indices of the scratch buffers of the step that is being bound
+	inner     *operand        // scratch of an op inside that step, if it is not a buffer of its own; otherwise nil
+	slots     int             // number of slots of that step, if several steps share its closure
+	room      []location      // memory for the locations of the next steps
+	registers map[int]filled  // registers with repeated constants, by the ID of the constant
+	wide      map[int]operand // float32 operands that replace 16-bit values in that step, by ID
 }
 
 // A filled register has the number of a constant, repeated, as long as the constant is that one.

@@ -232,9 +232,9 @@ type poolPlan struct {
 	images, channels int
 	from, to         tensor.Shape // spatial sizes
 	before, after    []int        // padding
-	rows             int          // of x that a window meets, at most
-	taps             int          // of them, along the last axis
-	block            int          // positions of a row that are computed at a time
+	rows             int          // maximum number of rows of x in a window
+	taps             int          // maximum number of elements of a window along the last axis
+	block            int          // number of positions of a row that are computed at a time
 }
 
 // poolBlock is how many elements of a row of x stay in the cache.
@@ -255,7 +255,7 @@ func planPool(w ir.Window, n *ir.Node) *poolPlan {
 	for axis, size := range p.from {
 		p.rows, p.taps = p.rows*p.taps, max(1, min(w.Kernel[axis], size))
 	}
-	// Neighbouring blocks share what a window has beyond its stride: a block is not much smaller than that.
+	// Neighbouring blocks both read the elements by which a window is longer than its stride. So a block has at least about as many.
 	last = len(p.to) - 1
 	extent := w.Extent(last)
 	p.block = max(1, min(p.to[last], max(extent, poolBlock/max(1, p.channels)-extent)/w.Strides[last]))
@@ -330,7 +330,7 @@ func (p *poolPlan) elementsOf(r poolRow, s poolSpan, f func(to int, taps poolEle
 	}
 }
 
-// poolScratch is a list of rows for each worker, and room for a row that others are combined in.
+// poolScratch returns the scratch size of a pool, in bytes: for each worker a list of rows, and a row for their combination.
 func (d *processor) poolScratch(w ir.Window, n *ir.Node) []int64 {
 	return []int64{int64(d.Threads() * planPool(w, n).scratchBytes())}
 }

@@ -36,12 +36,12 @@ func (m *memory) Close() { m.Free() }
 type program struct {
 	d       *Device
 	binder  *binder       // its plan is nil between two calls of Refit
-	nodes   []*ir.Node    // by step, of the program that Load returned: what errors name, at all sizes
-	where   []target.Runs // by step, at all sizes
+	nodes   []*ir.Node    // node of each step, which errors name; those of the program that Load returned, also after a Refit
+	where   []target.Runs // where each step runs, which does not depend on sizes
 	steps   []step
-	parts   int // of all steps
+	parts   int // number of parts of all steps
 	layout  *arena.Layout
-	offsets []int64 // by buffer, in the arena; −1 for those outside of it
+	offsets []int64 // offset of each buffer in the arena; −1 for buffers outside the arena
 	inputs  []operand
 	outputs []operand
 	objects []*tensor.Tensor // by ID, constant strings; nil if no value is of strings
@@ -174,7 +174,7 @@ func (p *program) Attach(m backend.Memory, env *ir.Env) (backend.Instance, error
 	return in, nil
 }
 
-// grown is how many bytes of an output the input has that it grows from.
+// grown returns the number of bytes of an output that it shares with the input from which it grows, and 0 if there is none.
 func (in *instance) grown(o *operand) int {
 	for i := range in.inputs {
 		if x := &in.inputs[i]; x.outside && in.machine.bases[x.base] == in.machine.bases[o.base] {
@@ -200,13 +200,13 @@ type instance struct {
 	*program
 	memory  *memory
 	machine machine
-	step    *step                  // that runs
-	current *step                  // its phase
-	part    func(part, worker int) // runs a part of current: made once, so that a run makes no closures
-	done    <-chan struct{}        // of the run's context
-	out     []*tensor.Tensor
-	base    unsafe.Pointer     // of the arena that out shows
-	times   []backend.StepTime // of the last run; nil where they are not kept
+	step    *step                  // step that runs
+	current *step                  // phase of the step that runs
+	part    func(part, worker int) // runs a part of current; made once, so that a run allocates no closure
+	done    <-chan struct{}        // closed when the run's context ends
+	out     []*tensor.Tensor       // results of the last run
+	base    unsafe.Pointer         // address of the arena that the tensors in out are views of
+	times   []backend.StepTime     // times of the last run; nil if they are not recorded
 }
 
 // Profile implements backend.Profiler.
@@ -283,7 +283,7 @@ func (in *instance) Run(ctx context.Context, inputs []*tensor.Tensor) (_ []*tens
 	return in.out, nil
 }
 
-// recover turns a panic of a kernel into an error that names the step: the process lives on.
+// recover turns a panic of a kernel into an error that names the step, so that the process continues.
 func (in *instance) recover(err *error, before bool) {
 	debug.SetPanicOnFault(before)
 	r := recover()

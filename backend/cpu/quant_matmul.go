@@ -58,10 +58,10 @@ type qPlan struct {
 	dynamic    bool
 	bySequence bool // each sequence of a has a scale and a zero point
 	quantized  bool // the result is quantised
-	addend     bool // a bias of integers is known to a run only
-	elems      int  // of a
+	addend     bool // the bias is one of integers and not a constant
+	elems      int  // number of elements of a
 	workers    int
-	pack       *kernel.PackS8 // of a b that is not a weight
+	pack       *kernel.PackS8 // packs b; nil if b is a weight
 }
 
 func (d *processor) planQMatMul(n *ir.Node) *qPlan {
@@ -83,10 +83,10 @@ func (d *processor) planQMatMul(n *ir.Node) *qPlan {
 
 // The scratch buffers of a product.
 const (
-	qWorker = iota // by worker: the kernel's, a cache line apart
-	qShared        // zero point, scale and range of a; zero point and scales of a b that is not a weight
-	qA             // a as the kernel takes it
-	qB             // b packed
+	qWorker = iota // scratch of the kernel for each worker, aligned to cache lines
+	qShared        // zero point, scale and range of a; zero point and scales of b, if b is not a weight
+	qA             // quantised values of a, in rows of whole words
+	qB             // packed b, if b is not a weight
 	numQScratch
 )
 
@@ -118,11 +118,11 @@ func (p *qPlan) sizes() []int {
 type qProduct struct {
 	*qPlan
 	node    *ir.Node
-	in      []operand // of the node; those that are absent are empty
+	in      []operand // operands of the node; absent ones are empty
 	y       operand
-	lead    tensor.Shape // the axes that number the products
+	lead    tensor.Shape // axes of the batch of products
 	scratch [numQScratch]operand
-	args    kernel.GemmS8Args // what is known now
+	args    kernel.GemmS8Args // arguments that do not change from run to run
 	columns columns
 
 	a             operand // quantised values

@@ -9,7 +9,7 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// qNormBlock is about the number of elements that go through a quantised norm at a time, in the first-level cache.
+// qNormBlock is the approximate number of elements that a quantised norm processes at a time. They stay in the first-level cache.
 const qNormBlock = 4096
 
 func qNormRows(cols int) int { return max(1, qNormBlock/max(1, cols)) }

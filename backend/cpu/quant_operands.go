@@ -15,11 +15,11 @@ type columns struct {
 	zero  []int32 // one for all, where they are equal; nil when all are 0
 	bias  []float32
 
-	yScale []float32 // of a result whose columns have separate scales
-	yZero  []int32
+	yScale []float32 // scales of the result's columns; nil if they have one scale
+	yZero  []int32   // zero points of the result's columns; nil if they have one scale
 }
 
-// columnsOf lays out what is constant for each of a weight's columns.
+// columnsOf returns the constants of each column of a weight.
 func columnsOf(n *ir.Node, cols int) (c columns) {
 	if y := ir.Operand(n.Inputs, ir.QMatMulYScale); y != nil && len(y.Type.Shape) > 0 {
 		for i := range cols {

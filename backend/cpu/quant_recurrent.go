@@ -25,7 +25,7 @@ func claimsRecurrentBytes(n *ir.Node) bool {
 	return true
 }
 
-// quantizedRecurrentScratch are the sizes of the buffers from recurrentShared on.
+// quantizedRecurrentScratch returns the sizes of the buffers recurrentShared, recurrentInputs, recurrentHiddens and recurrentWorker.
 func (d *processor) quantizedRecurrentScratch(p *recurrentPlan) []int64 {
 	rows := p.steps * p.batch
 	return []int64{int64(cacheLine + rangeBytes(rows*p.width)), int64(rows) * int64(roundUp4(p.width)),

@@ -45,7 +45,7 @@ func quantizeValues(set *kernel.Set, d tensor.DType, dst []byte, src []float32, 
 	}
 }
 
-// dequantizeValues writes to dst what quantised values of type d stand for.
+// dequantizeValues dequantises values of type d to dst.
 func dequantizeValues(set *kernel.Set, d tensor.DType, dst []float32, src []byte, scale float32, zero int32) {
 	if d == tensor.I8 {
 		set.DequantizeS8(dst, signed(src), scale, int8(zero))

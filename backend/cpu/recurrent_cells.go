@@ -19,17 +19,17 @@ type cell struct {
 	resets int
 	// between is the first gate whose bias of R is added to the product with R, and not to what the inputs give.
 	between int
-	// inputForget has the forget gate of an LSTM be what the input gate leaves.
+	// inputForget couples the gates of an LSTM: the forget gate is 1 minus the input gate.
 	inputForget bool
-	activations [][]activation // of each direction
+	activations [][]activation // activations of each direction
 }
 
-// A cellStep is what the cells of one direction share.
+// A cellStep has the parameters that all cells of one direction share.
 type cellStep struct {
 	set         *kernel.Set
 	hidden      int
 	activations []activation
-	peepholes   []float32 // of the gates i, o, f, or nil
+	peepholes   []float32 // weights of the peepholes of the gates i, o and f; nil for none
 	inputForget bool
 }
 

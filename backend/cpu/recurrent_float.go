@@ -7,7 +7,7 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// inputs multiplies x by W for all steps, and adds the biases that are not added between.
+// inputs multiplies x by W for all steps, and adds the biases, except those that a cell adds itself.
 func (p recurrentPlan) inputs(b *binder, n *ir.Node, w []float32) step {
 	rows, cols := p.steps*p.batch, p.gates*p.hidden
 	bias, _ := p.biases(n)

@@ -8,16 +8,16 @@ import (
 
 // The scratch buffers of a recurrence, in float32; those from the third on are of one with weights of bytes.
 const (
-	recurrentGates   = iota // [D, rows of x, gates·H]: what the inputs give to the gates
-	recurrentStates         // [D, batch, parts·H]: what a cell has of each sequence
+	recurrentGates   = iota // x·W plus biases: [D, rows of x, gates·H]
+	recurrentStates         // state of the cells for each sequence: [D, batch, parts·H]
 	recurrentShared         // scale, zero point and range of x
-	recurrentInputs         // x in bytes
-	recurrentHiddens        // [D, batch, H]: the states in bytes
-	recurrentWorker         // by worker: the kernel's
+	recurrentInputs         // quantised x
+	recurrentHiddens        // quantised states: [D, batch, H]
+	recurrentWorker         // scratch of the kernel for each worker
 	numRecurrentScratch
 
-	recurrentStored = recurrentShared // by worker: what products with stored weights need, of one with such
-	recurrentWide   = recurrentInputs // R, widened for many steps
+	recurrentStored = recurrentShared // scratch of products with stored weights, for each worker, of a recurrence with such weights
+	recurrentWide   = recurrentInputs // R in float32, decoded once if there are many steps
 )
 
 // recurrentPlan is the sizes of a bound recurrence.

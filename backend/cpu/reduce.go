@@ -36,7 +36,7 @@ var softmaxEntry = entry{
 	},
 }
 
-// logSoftmax is x less its largest element, and less the logarithm of the sum of what that is the logarithm of.
+// logSoftmax computes y[i] = x[i] − max(x) − log Σ exp(x[k] − max(x)).
 func logSoftmax(set *kernel.Set, y, x []float32) {
 	var most [1]float32
 	set.ReduceRows(kernel.ReduceMax, most[:], x, 0, 1, len(x))
@@ -98,7 +98,7 @@ var reduceEntry = entry{
 	},
 }
 
-// finish makes results of what that many elements each came to.
+// finish turns sums over elements elements each into the results of a reduction, such as means.
 func finish(set *kernel.Set, fn ir.Reduction, y []float32, elements int) {
 	switch fn {
 	case ir.Mean:

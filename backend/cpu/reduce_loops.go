@@ -12,10 +12,10 @@ import (
 
 // A fold is how the elements of a group become one.
 type fold[A float64 | int64 | uint64] struct {
-	first A                    // what none of them are
-	next  func(sum, v A) A     // with one more
-	last  func(sum A, n int) A // of n in all; nil for what they have come to
-	// largest says that next sees the elements less the largest of them, which is added in the end.
+	first A                    // result of no elements
+	next  func(sum, v A) A     // adds an element to the result so far
+	last  func(sum A, n int) A // computes the result of n elements from their sum; nil if it is the sum
+	// largest subtracts the largest element from each element before next, and adds it to the result, so that exponentials do not overflow.
 	largest bool
 }
 

@@ -48,11 +48,11 @@ type resizePlan struct {
 	op                 ops.Resize
 	first              int    // the first lead axis
 	from, to           []int  // sizes of the lead axes, before and after
-	same               []bool // of the lead axes and the last one, those that stay as they are
+	same               []bool // whether the size of each lead axis, and of the last axis, stays the same
 	wide, positions    int    // sizes of the last axis, before and after
 	outer, inner       int
-	column             int // how far positions of the result are apart
-	rows, perBlock     int // of positions, over all lead axes
+	column             int // distance between neighbouring positions of the result, in elements
+	rows, perBlock     int // number of rows of positions over all lead axes, and of rows in a block
 	leadTaps, lastTaps int
 	outside            float32
 }
@@ -96,7 +96,7 @@ func (p *resizePlan) beforeLast(rank int) bool { return p.first+len(p.from) == r
 // mixTaps is the most taps along an axis, which are those of a cubic kernel.
 const mixTaps = 4
 
-// mixOf appends what a position is made of along a lead axis, or along the last one after them.
+// mixOf appends the neighbours of a position along an axis, with their weights. Axis len(p.from) is the last one.
 func (p *resizePlan) mixOf(m ops.Mix, axis, position int) ops.Mix {
 	switch {
 	case p.same[axis]:

@@ -10,9 +10,9 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// Scattering copies its operand, unless the result may take its position, and then puts the updates.
+// A scatter copies its operand, unless the result overwrites the operand, and then writes the updates.
 
-// claimsScatter takes indices and elements that there is a loop for.
+// claimsScatter reports whether there is a loop for the types of a scatter's indices and elements.
 func claimsScatter(n *ir.Node, fn ir.Reduction) bool {
 	d := n.Inputs[0].Type.DType
 	if !target.IsIndex(n.Inputs[1].Type.DType) {

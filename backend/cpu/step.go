@@ -15,9 +15,9 @@ type step struct {
 	parts int
 	// run executes one part. No two parts with the same worker number run at once: it chooses the scratch.
 	run func(m *machine, part, worker int)
-	// then is what follows when all parts are done: some kernels work in phases.
+	// then is the next phase, which starts when all parts of this one have ended; nil for the last phase.
 	then      *step
-	locations []location // of the operands, results and scratch, if run is for others as well
+	locations []location // locations of operands, results and scratch, if several steps share run; otherwise nil
 }
 
 // inPhases joins phases to one step.

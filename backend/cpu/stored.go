@@ -100,7 +100,7 @@ func (c coding) pack(set *kernel.Set) *kernel.PackBlocks {
 	return set.NewPackBlocks(c.k, c.n, block, bits)
 }
 
-// layout is how one matrix is packed, and what it is packed in.
+// layout returns the layout of one packed matrix, its element type and its length in elements.
 func (c coding) layout(set *kernel.Set) (l packed.Layout, d tensor.DType, length int) {
 	if !c.form.IsWide() {
 		p := c.pack(set)

@@ -61,7 +61,7 @@ func fits(p *ir.Packed, form packed.Form, words, n, more int) error {
 	return nil
 }
 
-// unpackS8 returns the row-major [k,n] bytes of a packed matrix (kernel.PackS8), whatever level it was packed for.
+// unpackS8 returns the row-major [k,n] bytes of a matrix that kernel.PackS8 has packed, for any level.
 func unpackS8(p *ir.Packed, k, n int, d tensor.DType) ([]byte, error) {
 	words := (k + 3) / 4
 	err := fits(p, packed.S8, words, n, 4*n)
@@ -80,8 +80,8 @@ func unpackS8(p *ir.Packed, k, n int, d tensor.DType) ([]byte, error) {
 // packedBits is the size of packed numbers: those of 2 bits are packed as 4.
 func packedBits(op ir.MatMulNBits) int { return max(op.Bits, 4) }
 
-// unpackBlocks returns the quantised values of a packed matrix (kernel.PackBlocks) as MatMulNBits has them, those of 2 bits
-// as 4, whatever level it was packed for.
+// unpackBlocks returns the quantised values of a matrix that kernel.PackBlocks has packed, for any level, in the layout of MatMulNBits.
+// Values of 2 bits have 4 bits in it.
 func unpackBlocks(p *ir.Packed, op ir.MatMulNBits) ([]byte, error) {
 	bits := packedBits(op)
 	form := packed.Q4

@@ -60,7 +60,7 @@ var formats = [numFormats]struct {
 	},
 }
 
-// formatAsked is the format that the options of a device ask for.
+// formatAsked returns the format of weights that the options request.
 func formatAsked(o backend.Options) format {
 	switch {
 	case o.Weights == tensor.I8:
@@ -187,7 +187,7 @@ func formatOf(p *ir.Packed) (format, error) {
 	return 0, fmt.Errorf("it is packed as %q: compile the model again", p.Layout)
 }
 
-// unpack returns the row-major [k,n] matrix of a packed one, whatever level it was packed for.
+// unpack returns the row-major [k,n] form of a packed matrix, for any level.
 func unpack(p *ir.Packed, k, n int) (*tensor.Tensor, error) {
 	f, err := formatOf(p)
 	if err != nil {
