@@ -197,9 +197,11 @@ func (l *layouts) view(n *ir.Node) error {
 	}
 	lay.Root = in.Root
 	l.known[out.ID] = lay
-	shape, all := out.Type.Sizes(), l.elements(lay.Root)
+	from, shape, all := n.Inputs[0].Type.Sizes(), out.Type.Sizes(), l.elements(lay.Root)
+	shown := make([]int, len(from))
 	for index := range sample(shape) {
-		at, want := address(lay, index), address(in, operandIndex(n, index))
+		operandIndex(shown, n.Op, from, shape, index)
+		at, want := address(lay, index), address(in, shown)
 		if at != want {
 			return fmt.Errorf("view %s shows element %d of %s at %v, where it means element %d", n.Label(), at, name(lay.Root), index, want)
 		}
@@ -218,36 +220,34 @@ func address(l ir.Layout, index []int) int {
 	return at
 }
 
-// operandIndex is the element of its operand that a view shows at an index.
-func operandIndex(n *ir.Node, index []int) []int {
-	from, to := n.Inputs[0].Type.Sizes(), n.Outputs[0].Type.Sizes()
-	in := make([]int, len(from))
-	switch op := n.Op.(type) {
+// operandIndex sets shown, the index of the element of an operand with sizes from that a view with sizes to shows at an index. Before the
+// first call shown is zero: an axis along which a view repeats its operand remains as it is.
+func operandIndex(shown []int, op ir.Op, from, to, index []int) {
+	switch op := op.(type) {
 	case ir.Reshape:
 		flat := 0
 		for i, k := range index {
 			flat = flat*to[i] + k
 		}
 		for i := len(from) - 1; i >= 0; i-- {
-			in[i] = flat % from[i]
+			shown[i] = flat % from[i]
 			flat /= from[i]
 		}
 	case ir.Transpose:
 		for i, axis := range op.Perm {
-			in[axis] = index[i]
+			shown[axis] = index[i]
 		}
 	case ir.Slice:
 		for i, k := range index {
-			in[i] = op.Starts[i].Int() + k*op.Steps[i]
+			shown[i] = op.Starts[i].Int() + k*op.Steps[i]
 		}
 	case ir.Expand:
 		for i, size := range from {
 			if size > 1 {
-				in[i] = index[len(to)-len(from)+i]
+				shown[i] = index[len(to)-len(from)+i]
 			}
 		}
 	}
-	return in
 }
 
 // samples is how many elements of a view are looked at: all of a small one.
