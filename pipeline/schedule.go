@@ -99,8 +99,9 @@ func (s *scheduler) close() {
 }
 
 // run has sequences run and returns when each has its result, one has failed, or ctx ends. Sequences that run then still finish unheard.
+// If ctx has ended before, none runs.
 func (s *scheduler) run(ctx context.Context, sequences []*sequence) error {
-	if len(sequences) == 0 {
+	if len(sequences) == 0 || ctx.Err() != nil {
 		return ctx.Err()
 	}
 	r := &request{ctx: ctx, done: make(chan struct{}), feeding: true, asked: time.Now()}
