@@ -77,7 +77,7 @@ func TestChangedConfigurations(t *testing.T) {
 
 // describeAll says what a model is, and what it makes of a text.
 func describeAll(t *testing.T, folder string) string {
-	m, err := Open(t.Context(), folder, Options{Sessions: 1, Compile: rlxc.CompileOptions{CPU: "generic", Threads: 1, Level: rlxc.O0}})
+	m, err := Open(t.Context(), folder, Options{Sessions: 1, Compile: rlxc.CompileOptions{CPU: "generic", Threads: 1, Level: rlxc.O1}})
 	if err != nil {
 		return err.Error()
 	}
