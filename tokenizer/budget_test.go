@@ -51,8 +51,8 @@ func TestHostileParts(t *testing.T) {
 
 // TestDeepTries holds that a vocabulary whose tokens are as long as words costs steps for each byte and not for each pair of bytes.
 func TestDeepTries(t *testing.T) {
-	long := strings.Repeat("a", 40000)
-	text := strings.Repeat(long[1:]+"b", 20)
+	long := strings.Repeat("a", 4000) // 2,000 steps a byte, of which a text may take 512
+	text := strings.Repeat(long[1:]+"b", 3)
 	for kind, model := range map[string]string{
 		"unigram": fmt.Sprintf(`{"type": "Unigram", "unk_id": 0, "vocab": [["<unk>", 0], ["a", -1], ["b", -1], [%q, -2]]}`, long),
 		"wordpiece": fmt.Sprintf(`{"type": "WordPiece", "unk_token": "[UNK]", "continuing_subword_prefix": "", `+

@@ -22,7 +22,7 @@ var longFamilies = []string{"bert-uncased", "roberta", "modernbert", "llama3", "
 // TestLinear holds that a text of sixteen times the length takes some sixteen times the steps: what went over a text for each of its
 // words or characters would take 256 times as many.
 func TestLinear(t *testing.T) {
-	const size, factor = 1 << 13, 16
+	const size, factor = 1 << 12, 16
 	counted := 0
 	for _, name := range longFamilies {
 		tok := openRecorded(t, name)
