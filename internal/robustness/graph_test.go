@@ -142,7 +142,7 @@ func controlFlow() (out []hostile) {
 		model(graph(append(infos{value("c", boolean, 2)}, x...), y, branch("c", relu(), abs()))))
 	add("if: condition of unknown size", "refused condition",
 		model(graph(append(infos{value("c", boolean, "n")}, x...), y, branch("c", relu(), abs()))))
-	add("if: condition a float", "refused condition", model(graph(x, y, branch("x", relu(), abs()))))
+	add("if: condition a float", "refused operand 0 (cond) is float", model(graph(x, y, branch("x", relu(), abs()))))
 	add("if: no else", "refused else_branch", model(graph(flags, y, node("If", names("c"), names("y"), attribute("then_branch", relu())))))
 	add("if: no operands", "refused ", model(graph(flags, y, node("If", nil, names("y"), attribute("then_branch", relu()),
 		attribute("else_branch", abs())))))
@@ -182,7 +182,7 @@ func controlFlow() (out []hostile) {
 	}
 	add("loop: for ever", "refused limit", model(graph(x, y, loop("", "", steady()))))
 	add("loop: false at once", "returns f32[2]", model(graph(x, y, constant("c", tensor.Scalar(false)), loop("", "c", steady()))))
-	add("loop: trips of two", "refused trips", model(graph(x, y, constant("m", ints(1, 2)), loop("m", "", steady()))))
+	add("loop: trips of two", "refused the number of iterations is i64[2]", model(graph(x, y, constant("m", ints(1, 2)), loop("m", "", steady()))))
 	add("loop: no trips", "refused ", model(graph(x, y, constant("m", ints()), loop("m", "", steady()))))
 	add("loop: trips a float", "refused ", model(graph(x, y, constant("m", tensor.Scalar(float32(2))), loop("m", "", steady()))))
 	add("loop: condition of none", "refused condition", model(graph(x, y, constant("c", tensor.New(boolean, 0)), loop("", "c", steady()))))

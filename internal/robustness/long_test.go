@@ -24,12 +24,12 @@ func long() (out []hostile) {
 		return model(g)
 	}
 	shapes := []string{"a", "b"}
-	out = append(out, of("20000 reshapes become one", "returns f32[2,4]", chain(20_000, func(i int, from, to string) *onnxpb.NodeProto {
+	out = append(out, of("8000 reshapes become one", "returns f32[2,4]", chain(8000, func(i int, from, to string) *onnxpb.NodeProto {
 		return node("Reshape", names(from, shapes[i%2]), names(to))
 	}, x, constant("a", ints(-1, 2, 2)), constant("b", ints(-1, 4)))))
-	out = append(out, of("20000 slices become one", "returns f32[5]", chain(20_000, func(_ int, from, to string) *onnxpb.NodeProto {
+	out = append(out, of("8000 slices become one", "returns f32[5]", chain(8000, func(_ int, from, to string) *onnxpb.NodeProto {
 		return node("Slice", names(from, "one", "end", "axis"), names(to))
-	}, infos{value("x", f32, 20_005)}, constant("one", ints(1)), constant("end", ints(math.MaxInt64)), constant("axis", ints(0)))))
+	}, infos{value("x", f32, 8005)}, constant("one", ints(1)), constant("end", ints(math.MaxInt64)), constant("axis", ints(0)))))
 	branch := func(op, from, to string) *onnxpb.GraphProto {
 		return body(nil, names(to), node(op, names(from), names(to)))
 	}

@@ -100,7 +100,7 @@ func nestedLoops(depth int, trips int64) *onnxpb.ModelProto {
 	return hungryGraph(constant("m", tensor.Scalar(trips)), inner)
 }
 
-const slowDeadline, slowPatience = 300 * time.Millisecond, 2 * time.Second
+const slowDeadline, slowPatience = 100 * time.Millisecond, 2 * time.Second
 
 // outlast runs a model for as long as the deadline allows.
 func outlast(p *onnxpb.ModelProto, inputs func() rlxc.Tensors, patience time.Duration) error {
