@@ -14,7 +14,7 @@ func LowerBound(p *Problem, o Options) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
-	return l.bound(p, o), nil
+	return l.bound(), nil
 }
 
 // A Bound proves how much memory a device needs at least: that many bytes are live at one step.
@@ -26,14 +26,13 @@ type Bound struct {
 	// buffers of 1 and 8 bytes, both aligned to 8, prove 8 + 8 - 7 = 9 bytes. One member represents a group, with the largest size and
 	// the whole lifetime of the group. Of a buffer in a gap, only the bytes in use count. Their start is aligned too.
 	Buffers []int `json:"buffers"`
-	// End is true if a single fixed buffer determines Bytes, by its end instead of a sum.
+	// End is true if a single fixed buffer determines Bytes, by its end instead of a sum. With segments, it is the end in its segment.
 	End   bool  `json:"end,omitempty"`
 	Bytes int64 `json:"bytes"`
 }
 
 // Bounds proves the lower bound, with a Bound for each device. It fails as LowerBound does.
 func Bounds(p *Problem, o Options) ([]Bound, error) {
-	o.Mode = Auto // one space a device
 	l, err := newLayout(p, &o)
 	if err != nil {
 		return nil, err
@@ -41,7 +40,7 @@ func Bounds(p *Problem, o Options) ([]Bound, error) {
 	var bounds []Bound
 	for s := range l.spaces {
 		sp := &l.spaces[s]
-		b := Bound{Device: sp.lane.Device, Step: sp.boundStep, Bytes: sp.bound}
+		b := Bound{Device: sp.device, Step: sp.boundStep, Bytes: sp.bound}
 		if highest := sp.boundBlock; highest != nil {
 			b.Buffers, b.End = []int{int(highest.buffer)}, true
 		} else {
@@ -113,9 +112,14 @@ func (sp *space) measure() {
 			advance(d)
 		}
 	}
-	for i := range sp.blocks { // a fixed block keeps what is below it in the arena
-		if k := &sp.blocks[i]; k.fixed && k.end() > sp.bound {
-			sp.bound, sp.boundStep, sp.boundBlock = k.end(), k.first, k
+	for i := range sp.blocks { // a fixed block keeps what is below it in the arena, or in its segment
+		k := &sp.blocks[i]
+		end := k.end()
+		if sp.segment > 0 {
+			end -= k.offset / sp.segment * sp.segment
+		}
+		if k.fixed && end > sp.bound {
+			sp.bound, sp.boundStep, sp.boundBlock = end, k.first, k
 		}
 	}
 	sp.bound = roundUp(sp.bound, sp.unit)

@@ -68,27 +68,16 @@ func checkMemory(p *Problem, plan *Plan) ([]tenant, error) {
 
 // metricsOf computes the metrics of a plan.
 func metricsOf(plan *Plan, tenants []tenant) (f Metrics) {
-	lanes := map[Lane][]tenant{}
-	devices := map[Lane][]tenant{}
+	devices := map[int][]tenant{}
 	for _, t := range tenants {
 		a := plan.Arenas[t.arena]
-		if a.Weights || t.low == t.high {
-			continue
+		if !a.Weights && t.low < t.high {
+			devices[a.Device] = append(devices[a.Device], t)
 		}
-		device := Lane{Device: a.Device}
-		devices[device] = append(devices[device], t)
-		lanes[a.Lane] = append(lanes[a.Lane], t)
 	}
-	for _, list := range lanes {
+	for _, list := range devices {
 		g := sumUp(plan, list)
 		f.Logical, f.Rounded, f.Peak, f.LowerBound = f.Logical+g.Logical, f.Rounded+g.Rounded, f.Peak+g.Peak, f.LowerBound+g.LowerBound
-	}
-	if len(lanes) > len(devices) { // lanes that are apart raise no bound
-		var together int64
-		for _, list := range devices {
-			together += sumUp(plan, list).LowerBound
-		}
-		f.LowerBound = min(f.LowerBound, together)
 	}
 	for _, a := range plan.Arenas {
 		if !a.Weights {
@@ -101,13 +90,13 @@ func metricsOf(plan *Plan, tenants []tenant) (f Metrics) {
 
 // sumUp adds up the tenants of one memory.
 func sumUp(plan *Plan, tenants []tenant) (f Metrics) {
-	grain, align := grainOfTenants(tenants), plan.Options.align()
+	grain, align := plan.grain(tenants), plan.Options.align()
 	var uses []tenant
 	for _, t := range tenants {
 		f.Logical, f.Rounded = f.Logical+t.bytes, f.Rounded+roundUp(t.high-t.low, grain)
 		uses = append(uses, t.inUse()...)
 		if t.fixed {
-			f.LowerBound = max(f.LowerBound, plan.Arenas[t.arena].Start+t.low+roundUp(t.high-t.low, min(grain, align)))
+			f.LowerBound = max(f.LowerBound, plan.before(&t)+t.low+roundUp(t.high-t.low, min(grain, align)))
 		}
 	}
 	padding := func(t *tenant) int64 { return roundUp(t.whole, grain) - roundUp(t.whole, min(grain, align)) }
@@ -146,9 +135,22 @@ func sumUp(plan *Plan, tenants []tenant) (f Metrics) {
 	return f
 }
 
-// grainOfTenants returns the alignment that all starts have in common: of tenants, and of what is in use in their gaps.
-func grainOfTenants(tenants []tenant) int64 {
+// before returns the bytes of the device's memory before the arena of a tenant that are needed to place it there: none with segments,
+// each of which has a memory of its own.
+func (plan *Plan) before(t *tenant) int64 {
+	if plan.Options.Segment > 0 {
+		return 0
+	}
+	return plan.Arenas[t.arena].Start
+}
+
+// grain returns the bytes that sizes are rounded up to in sums: the alignment that all starts have in common, of tenants and of what is in
+// use in their gaps. With segments it is at most the alignment of arenas, since the highest buffer of each segment needs no more.
+func (plan *Plan) grain(tenants []tenant) int64 {
 	grain := int64(maxAlign)
+	if plan.Options.Segment > 0 {
+		grain = plan.Options.align()
+	}
 	for i := range tenants {
 		t := &tenants[i]
 		grain = min(grain, t.align)
@@ -178,7 +180,7 @@ func checkBounds(p *Problem, plan *Plan, bounds []Bound, tenants []tenant) error
 			return fmt.Errorf("the bound of device %d: %w", b.Device, err)
 		}
 	}
-	if plan.Options.Mode != TLSF && claimed != plan.LowerBound || claimed < plan.LowerBound {
+	if claimed != plan.LowerBound {
 		return fmt.Errorf("the bounds prove %d bytes, the plan claims that none has less than %d", claimed, plan.LowerBound)
 	}
 	return nil
@@ -200,7 +202,7 @@ func (b *Bound) check(p *Problem, plan *Plan, tenants []tenant) error {
 			on[name(t.buffer)] = t
 		}
 	}
-	grain, align := grainOfTenants(here), plan.Options.align()
+	grain, align := plan.grain(here), plan.Options.align()
 	var sum, padding int64
 	for _, i := range b.Buffers {
 		if i < 0 || i >= len(p.Buffers) {
@@ -217,7 +219,7 @@ func (b *Bound) check(p *Problem, plan *Plan, tenants []tenant) error {
 			if !t.fixed || len(b.Buffers) > 1 {
 				return fmt.Errorf("%s does not end the memory", t.describe(p))
 			}
-			sum = plan.Arenas[t.arena].Start + t.low + roundUp(whole, grain)
+			sum = plan.before(t) + t.low + roundUp(whole, grain)
 			continue
 		}
 		uses := t.inUse()
@@ -235,7 +237,7 @@ func (b *Bound) check(p *Problem, plan *Plan, tenants []tenant) error {
 
 func checkArenas(p *Problem, plan *Plan) error {
 	segment := plan.Options.segment(p)
-	free := map[Lane]int64{} // where the next segment of a lane may start
+	free := map[int]int64{} // by device: where its next arena may start
 	for i, a := range plan.Arenas {
 		if a.Size < 0 || a.Start < 0 {
 			return fmt.Errorf("arena %d starts at %d and has %d bytes", i, a.Start, a.Size)
@@ -246,10 +248,10 @@ func checkArenas(p *Problem, plan *Plan) error {
 		if limit := plan.Options.Segment; limit > 0 && a.Size > limit {
 			return fmt.Errorf("arena %d has %d bytes, above the segment limit of %d", i, a.Size, limit)
 		}
-		if segment == 0 && a.Start != 0 || segment > 0 && (a.Start%segment != 0 || a.Start < free[a.Lane]) {
-			return fmt.Errorf("arena %d starts at %d, which is not a segment or one of another arena", i, a.Start)
+		if segment == 0 && a.Start != free[a.Device] || segment > 0 && (a.Start%segment != 0 || a.Start < free[a.Device]) {
+			return fmt.Errorf("arena %d starts at %d, which is not the end of the arena before it, or not a segment", i, a.Start)
 		}
-		free[a.Lane] = a.Start + segment
+		free[a.Device] = a.Start + max(a.Size, segment)
 		if a.Size%plan.Options.align() != 0 {
 			return fmt.Errorf("arena %d has %d bytes, not a multiple of the alignment %d", i, a.Size, plan.Options.Alignment)
 		}
@@ -369,6 +371,13 @@ func collectTenants(p *Problem, plan *Plan) ([]tenant, error) {
 		}
 		tenants = append(tenants, t)
 	}
+	for i := range tenants { // a buffer that is fixed is where it is, whatever its lane
+		t := &tenants[i]
+		apart := plan.Options.Mode == TLSF && plan.Arenas[t.arena].Copy != p.Buffers[t.buffer].Lane.Copy
+		if apart && !t.fixed && t.low < t.high && !plan.Arenas[t.arena].Weights {
+			return nil, fmt.Errorf("%s: arena %d belongs to the other lane of its device", t.describe(p), t.arena)
+		}
+	}
 	if len(unplanned) > 0 {
 		return nil, fmt.Errorf("buffer %d has memory and is listed as not planned: %s", unplanned[0].Buffer, unplanned[0].Reason)
 	}
@@ -404,8 +413,6 @@ func checkSlot(b *Buffer, slot Slot, plan *Plan) (guard int64, err error) {
 		return 0, fmt.Errorf("offset %d is not a multiple of %d", slot.Offset, max(b.Align, o.Alignment))
 	case a.Device != b.Lane.Device:
 		return 0, fmt.Errorf("arena %d is on device %d, the buffer on device %d", slot.Arena, a.Device, b.Lane.Device)
-	case o.Mode == TLSF && a.Copy != b.Lane.Copy:
-		return 0, fmt.Errorf("arena %d belongs to the other lane of device %d", slot.Arena, a.Device)
 	case b.Fixed && size > 0 && a.Start+slot.Offset != b.Offset:
 		return 0, fmt.Errorf("it is at %d, but is fixed at %d", a.Start+slot.Offset, b.Offset)
 	}

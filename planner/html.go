@@ -121,10 +121,10 @@ func (c *picture) curves() error {
 			steps = append(steps, step)
 		}
 		slices.Sort(steps)
-		about := fmt.Sprintf("live bytes of device %d, lower bound %s", sp.lane.Device, page.Bytes(sp.bound))
+		about := fmt.Sprintf("live bytes of device %d, lower bound %s", sp.device, page.Bytes(sp.bound))
 		const most = 0.95 // of the height, for the bound
 		if len(sp.blocks) > 0 {
-			peak := fmt.Sprintf("peak of device %d: step %s", sp.lane.Device, c.problem.stepName(sp.boundStep))
+			peak := fmt.Sprintf("peak of device %d: step %s", sp.device, c.problem.stepName(sp.boundStep))
 			about += ", " + peak
 			c.Marks = append(c.Marks, page.Mark{At: (c.x(sp.boundStep) + c.x(sp.boundStep+1)) / 2, About: peak})
 		}

@@ -14,7 +14,7 @@ const (
 	Auto     Mode = iota // heuristics, then the search while the plan is above the lower bound
 	Disabled             // separate memory for each buffer
 	Remap                // pools of equal device, dtype and rounded size
-	TLSF                 // an allocator replayed ahead of time, an arena for each device and copy lane
+	TLSF                 // an allocator replayed ahead of time, an arena for each lane of a device
 	BestFit              // large buffers first, each in the gap that fits best
 	Optimal              // a search that stops at the lower bound or at its budget
 	numModes

@@ -71,7 +71,10 @@ const tryPerBlock = 4_000
 func (s *searcher) heuristics(o *Options) {
 	greedy := []func(){func() { s.place(greedies[0], s.profile) }, func() { s.place(sizeBestFit, s.profile) }}
 	tries := []func(){
-		s.placeLanes,
+		func() {
+			s.placeLanes(o)
+			s.work += int64(replayWork * len(s.blocks))
+		},
 		s.placeBackwards,
 		func() { placeRemap(s.space, o) },
 		func() { placeApart(s.space, o) },

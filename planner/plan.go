@@ -5,7 +5,8 @@ import "slices"
 // Arena is one piece of memory of a plan.
 type Arena struct {
 	Lane
-	// Start is the address of the arena's first byte in the memory of its device. It is 0 or a multiple of Options.Segment.
+	// Start is the address of the arena's first byte in the memory of its device: a multiple of Options.Segment, or the end of the arena
+	// before it on the device. Fixed offsets count from address 0.
 	Start int64 `json:"start,omitempty"`
 	Size  int64 `json:"size"` // bytes, a multiple of Options.Alignment
 	// Weights marks a segment that SharedWeightLayout.Apply added: parameters of several programs, which runs never write.

@@ -166,6 +166,15 @@ func checkSlowly(p *Problem, plan *Plan) error {
 		if a.Size%max(1, o.Alignment) != 0 {
 			return fmt.Errorf("the end of arena %d", i)
 		}
+		before := int64(0) // where the arena before it on the device ends
+		for _, b := range plan.Arenas[:i] {
+			if !b.Weights && b.Device == a.Device {
+				before = b.Start + max(b.Size, o.segment(p))
+			}
+		}
+		if segment := o.segment(p); a.Start < before || segment == 0 && a.Start > before || segment > 0 && a.Start%segment != 0 {
+			return fmt.Errorf("the start of arena %d", i)
+		}
 	}
 	guarded := func(b Buffer) int64 {
 		if o.TailGuard && b.Boundary != None && bytes(b) > 0 {
@@ -200,7 +209,13 @@ func checkSlowly(p *Problem, plan *Plan) error {
 		if bytes(a) > 0 && (s.Offset%max(1, a.Align) != 0 || s.Offset%max(1, o.Alignment) != 0) {
 			return fmt.Errorf("%d misaligned", i)
 		}
-		if home.Device != a.Lane.Device || o.Mode == TLSF && home.Copy != a.Lane.Copy || a.Fixed && bytes(a) > 0 &&
+		fixed := slices.ContainsFunc(p.Buffers, func(b Buffer) bool {
+			return b.Fixed && bytes(b) > 0 && (b.ID == a.ID || b.Group != 0 && b.Group == a.Group)
+		})
+		if o.Mode == TLSF && home.Copy != a.Lane.Copy && !fixed && bytes(a) > 0 {
+			return fmt.Errorf("%d in the other lane", i)
+		}
+		if home.Device != a.Lane.Device || a.Fixed && bytes(a) > 0 &&
 			home.Start+s.Offset != a.Offset {
 			return fmt.Errorf("%d in the wrong place", i)
 		}

@@ -50,7 +50,7 @@ func SolveContext(ctx context.Context, p *Problem, o Options) (*Plan, error) {
 		}
 	}
 	place := modes[o.Mode].place
-	if o.ArenaNoReuse {
+	if o.ArenaNoReuse && o.Mode != TLSF { // the arena mode keeps lanes apart without reuse as well
 		place = placeApart
 	}
 	for s := range l.spaces {
@@ -70,7 +70,7 @@ func SolveContext(ctx context.Context, p *Problem, o Options) (*Plan, error) {
 
 // impossible builds the proof that the space needs more than capacity.
 func (sp *space) impossible(capacity int64) error {
-	e := &CapacityError{Device: sp.lane.Device, Capacity: capacity, Need: sp.bound, Impossible: true, Step: sp.boundStep}
+	e := &CapacityError{Device: sp.device, Capacity: capacity, Need: sp.bound, Impossible: true, Step: sp.boundStep}
 	for i := range sp.blocks {
 		if k := &sp.blocks[i]; k.lives(sp.boundStep) {
 			e.Buffers = append(e.Buffers, sp.problem.Buffers[k.buffer].Name)
@@ -87,10 +87,6 @@ func (l *layout) plan(p *Problem, o *Options) *Plan {
 		sp := &l.spaces[s]
 		base[s] = len(plan.Arenas)
 		plan.Arenas = append(plan.Arenas, sp.arenas()...)
-		if k := l.copyLane(sp); k != nil && sp.segment == 0 {
-			a := &plan.Arenas[base[s]]
-			a.Size = roundUp(a.Size, k.align)
-		}
 		plan.Peak += sp.peak
 		plan.Work += sp.work
 		for i := range sp.blocks {
@@ -98,7 +94,7 @@ func (l *layout) plan(p *Problem, o *Options) *Plan {
 			plan.Logical += sp.blocks[i].bytes
 		}
 	}
-	plan.LowerBound = l.bound(p, *o)
+	plan.LowerBound = l.bound()
 	for i, ref := range l.owner {
 		if ref.space < 0 {
 			plan.Slots[i].Arena = NoArena
@@ -106,9 +102,14 @@ func (l *layout) plan(p *Problem, o *Options) *Plan {
 		}
 		sp := &l.spaces[ref.space]
 		slot := Slot{Arena: base[ref.space], Offset: sp.blocks[ref.block].offset, Size: o.bytes(&p.Buffers[i])}
-		if sp.segment > 0 && sp.blocks[ref.block].size > 0 {
+		switch k := &sp.blocks[ref.block]; {
+		case k.size == 0:
+		case sp.segment > 0:
 			slot.Arena += int(slot.Offset / sp.segment)
 			slot.Offset %= sp.segment
+		case 0 < sp.copies && sp.copies <= slot.Offset:
+			slot.Arena++
+			slot.Offset -= sp.copies
 		}
 		plan.Slots[i] = slot
 	}
@@ -120,41 +121,32 @@ func (l *layout) plan(p *Problem, o *Options) *Plan {
 	return plan
 }
 
-// copyLane returns the copy lane of the device whose other lane the space is; nil if there is none. In the memory of the device, the copy
-// lane's arena follows the other's, whose size is therefore a multiple of every alignment in the copy lane.
-func (l *layout) copyLane(sp *space) *space {
-	for s := range l.spaces {
-		if k := &l.spaces[s]; k.lane.Device == sp.lane.Device && k.lane.Copy && !sp.lane.Copy && len(k.blocks) > 0 {
-			return k
-		}
-	}
-	return nil
-}
-
-// bound sums the lower bounds of the devices. The arena mode keeps the lanes of a device apart, which makes no bound higher.
-func (l *layout) bound(p *Problem, o Options) int64 {
+// bound sums the lower bounds of the devices.
+func (l *layout) bound() int64 {
 	var sum int64
-	apart := false
 	for s := range l.spaces {
 		sum += l.spaces[s].bound
-		apart = apart || l.spaces[s].lane.Copy
-	}
-	if apart && o.Mode == TLSF {
-		o.Mode = Auto
-		whole, _ := layOut(p, &o) // checked already
-		sum = min(sum, whole.bound(p, o))
 	}
 	return sum
 }
 
-// arenas cuts the space into its segments.
+// arenas cuts the space into the memory of its lanes, and into its segments.
 func (sp *space) arenas() []Arena {
+	at := func(start int64) Arena {
+		return Arena{Lane: Lane{Device: sp.device, Copy: start >= sp.copies}, Start: start}
+	}
 	if sp.segment == 0 {
-		return []Arena{{Lane: sp.lane, Size: roundUp(sp.top(), sp.unit)}}
+		list := []Arena{at(0)}
+		list[0].Size = roundUp(sp.top(), sp.unit)
+		if 0 < sp.copies && sp.copies < list[0].Size {
+			list = append(list, at(sp.copies))
+			list[0].Size, list[1].Size = sp.copies, list[0].Size-sp.copies
+		}
+		return list
 	}
 	list := make([]Arena, max(1, (sp.top()+sp.segment-1)/sp.segment))
 	for i := range list {
-		list[i] = Arena{Lane: sp.lane, Start: int64(i) * sp.segment}
+		list[i] = at(int64(i) * sp.segment)
 	}
 	for i := range sp.blocks {
 		if k := &sp.blocks[i]; k.size > 0 {

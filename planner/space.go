@@ -3,6 +3,7 @@ package planner
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 )
@@ -22,10 +23,10 @@ type block struct {
 	holds       []hold // of a gapped block
 }
 
-// space is the memory of one device (of one lane of it in the arena mode) and all blocks in it.
+// space is the memory of one device and all blocks in it.
 // The blocks are in the order of their ids, whatever the order of the problem's buffers.
 type space struct {
-	lane    Lane
+	device  int
 	blocks  []block
 	segment int64 // no block crosses a multiple of it; 0: no limit
 	align   int64 // the largest alignment of a block
@@ -44,7 +45,10 @@ type space struct {
 
 	done <-chan struct{} // closed: the search ends
 
-	base  int64 // where the modes that replay an allocator begin, where nothing is fixed higher up
+	// copies is the offset at which the memory of the copy lane begins in the arena mode. It is 0 if all blocks are of the copy lane, and
+	// math.MaxInt64 if the copy lane has no memory of its own, as in all other modes.
+	copies int64
+
 	limit int64 // placing blocks ends at the first that ends there or above: the rest cannot help
 	most  int64 // or when that much work is done
 }
@@ -72,9 +76,8 @@ func newLayout(p *Problem, o *Options) (*layout, error) {
 
 func layOut(p *Problem, o *Options) (*layout, error) {
 	l := &layout{owner: make([]blockRef, len(p.Buffers))}
-	laneOf := func(b *Buffer) Lane { return Lane{Device: b.Lane.Device, Copy: b.Lane.Copy && o.Mode == TLSF} }
 	segment := o.segment(p)
-	l.addSpaces(p, o.align(), segment, laneOf)
+	l.addSpaces(p, o.align(), segment)
 	groups := map[int]blockRef{}
 	stepped := p.stepped()
 	for _, i := range byID(p.Buffers) {
@@ -83,7 +86,7 @@ func layOut(p *Problem, o *Options) (*layout, error) {
 			l.owner[i] = blockRef{space: -1}
 			continue
 		}
-		s := slices.IndexFunc(l.spaces, func(s space) bool { return s.lane == laneOf(b) })
+		s := slices.IndexFunc(l.spaces, func(s space) bool { return s.device == b.Lane.Device })
 		sp := &l.spaces[s]
 		ref := blockRef{int32(s), int32(len(sp.blocks))}
 		if b.Group != 0 {
@@ -157,6 +160,9 @@ func (sp *space) round() {
 			sp.grain = min(sp.grain, grainOf(p.low))
 		}
 	}
+	if sp.segment > 0 { // the highest block of each segment needs no padding
+		sp.grain = min(sp.grain, sp.unit)
+	}
 	for i := range sp.blocks {
 		k := &sp.blocks[i]
 		size := roundUp(k.size, min(sp.unit, sp.grain))
@@ -176,32 +182,16 @@ func grainOf(offset int64) int64 {
 	return offset & -offset
 }
 
-// addSpaces makes an empty space for each lane, in order.
-func (l *layout) addSpaces(p *Problem, unit, segment int64, laneOf func(*Buffer) Lane) {
-	var lanes []Lane
-	var counts []int
+// addSpaces makes an empty space for each device, in order.
+func (l *layout) addSpaces(p *Problem, unit, segment int64) {
+	counts := map[int]int{}
 	for i := range p.Buffers {
-		b := &p.Buffers[i]
-		s := slices.Index(lanes, laneOf(b))
-		if s < 0 {
-			s = len(lanes)
-			lanes, counts = append(lanes, laneOf(b)), append(counts, 0)
-		}
-		counts[s]++
+		counts[p.Buffers[i].Lane.Device]++
 	}
-	for s, lane := range lanes {
-		l.spaces = append(l.spaces, space{lane: lane, unit: unit, segment: segment, problem: p, blocks: make([]block, 0, counts[s]),
-			limit: math.MaxInt64, most: math.MaxInt64})
+	for _, device := range slices.Sorted(maps.Keys(counts)) {
+		l.spaces = append(l.spaces, space{device: device, unit: unit, segment: segment, problem: p,
+			blocks: make([]block, 0, counts[device]), copies: math.MaxInt64, limit: math.MaxInt64, most: math.MaxInt64})
 	}
-	slices.SortFunc(l.spaces, func(a, b space) int {
-		if c := cmp.Compare(a.lane.Device, b.lane.Device); c != 0 || a.lane.Copy == b.lane.Copy {
-			return c
-		}
-		if b.lane.Copy {
-			return -1
-		}
-		return 1
-	})
 }
 
 // byID returns the indices of the buffers in the order of their ids.
@@ -239,9 +229,8 @@ func (sp *space) fit(at, size, align int64) int64 {
 	return at
 }
 
-// behindFixed returns the first offset above the base and all fixed blocks.
-func (sp *space) behindFixed() int64 {
-	top := sp.base
+// behindFixed returns the first offset above all fixed blocks.
+func (sp *space) behindFixed() (top int64) {
 	for i := range sp.blocks {
 		if k := &sp.blocks[i]; k.fixed {
 			top = max(top, k.offset+k.size)

@@ -10,60 +10,68 @@ import (
 	"sort"
 )
 
-// placeTLSF replays the program on a TLSF allocator. It serves executors that run the nodes of one
-// execution level in any order: a block is freed for those that follow only when every one of them
-// is at a deeper level than its last reader and at a later step, so that ordering edges between
-// unrelated nodes are not needed. Blocks of a copy lane are held for the length of their life once
-// more, since a copy may still be under way.
-func placeTLSF(sp *space, _ *Options) {
-	queue := make([]*block, 0, len(sp.blocks)) // in the order of allocation
+// placeTLSF gives each lane of the device an arena of its own.
+func placeTLSF(sp *space, o *Options) { sp.copies = sp.placeLanes(o) }
+
+// placeLanes replays each lane of the device on an allocator, and returns where the memory of the copy lane begins, as in space.copies.
+// From the bottom up there are: all fixed blocks, whatever their lane; the movable blocks of the compute lane; the movable blocks of the
+// copy lane.
+func (sp *space) placeLanes(o *Options) (copies int64) {
+	var lanes [2][]*block // the movable blocks of the compute lane and of the copy lane
+	computes, align := false, int64(1)
 	for i := range sp.blocks {
-		if k := &sp.blocks[i]; k.movable() {
-			queue = append(queue, k)
+		k, lane := &sp.blocks[i], 0
+		if sp.problem.Buffers[k.buffer].Lane.Copy {
+			lane = 1
 		}
-	}
-	slices.SortStableFunc(queue, func(a, b *block) int {
-		return cmp.Or(cmp.Compare(a.level, b.level), cmp.Compare(a.first, b.first))
-	})
-	frees := sp.releases(queue)
-
-	alloc, free := sp.allocator()
-	for i, k := range queue {
-		for _, dead := range frees[i] {
-			free(dead)
-		}
-		if alloc(k); sp.givesUp(k) {
-			return
-		}
-	}
-}
-
-// placeLanes places what the TLSF mode would, the memory of the copy lane above that of the other.
-func (sp *space) placeLanes() {
-	whole := *sp
-	whole.base = sp.behindFixed() // those of either lane
-	for _, lane := range [...]bool{false, true} {
-		part := whole
-		part.lane.Copy, part.blocks = lane, nil
-		var from []int
-		align := int64(1)
-		for i := range sp.blocks {
-			if sp.problem.Buffers[sp.blocks[i].buffer].Lane.Copy == lane {
-				part.blocks, from = append(part.blocks, sp.blocks[i]), append(from, i)
-				align = max(align, sp.blocks[i].align)
+		computes = computes || lane == 0 && k.size > 0
+		if k.movable() {
+			lanes[lane] = append(lanes[lane], k)
+			if lane == 1 {
+				align = max(align, k.align)
 			}
 		}
-		part.base = roundUp(part.base, align)
-		if lane && sp.segment > 0 {
-			part.base = (part.base + sp.segment - 1) / sp.segment * sp.segment
-		}
-		placeTLSF(&part, nil)
-		for n, i := range from {
-			sp.blocks[i].offset = part.blocks[n].offset
-		}
-		whole.base = max(whole.base, part.top())
 	}
-	sp.work += int64(replayWork * len(sp.blocks))
+	base := sp.behindFixed()
+	top := sp.replayLevels(lanes[0], base, false, !o.ArenaNoReuse)
+	top = roundUp(top, align)
+	if sp.segment > 0 && computes {
+		top = (top + sp.segment - 1) / sp.segment * sp.segment
+	}
+	sp.replayLevels(lanes[1], top, true, !o.ArenaNoReuse)
+	switch {
+	case len(lanes[1]) == 0:
+		return math.MaxInt64
+	case !computes:
+		return 0
+	}
+	return top
+}
+
+// replayLevels places blocks of one lane, from base on, by a replay of the steps on a TLSF allocator. It returns the end of the highest
+// block. It serves executors that run the nodes of one execution level in any order: a block is freed for the blocks that follow only when
+// every one of them is at a deeper level than its last reader and at a later step, so that ordering edges between unrelated nodes are not
+// needed. Blocks of a copy lane are held for the length of their life once more, since a copy may still be under way. Without reuse nothing
+// is freed.
+func (sp *space) replayLevels(queue []*block, base int64, copies, reuse bool) (top int64) {
+	slices.SortStableFunc(queue, func(a, b *block) int { // in the order of allocation
+		return cmp.Or(cmp.Compare(a.level, b.level), cmp.Compare(a.first, b.first))
+	})
+	frees := releases(queue, copies)
+	alloc, free := sp.allocator(base)
+	top = base
+	for i, k := range queue {
+		for _, dead := range frees[i] {
+			if reuse {
+				free(dead)
+			}
+		}
+		alloc(k)
+		if top = max(top, k.end()); sp.givesUp(k) {
+			break
+		}
+	}
+	return top
 }
 
 // placeBackwards replays the steps from the last to the first on a TLSF allocator.
@@ -74,7 +82,7 @@ func (sp *space) placeBackwards() {
 		k := &back.blocks[i]
 		k.first, k.last = -k.last, -k.first
 	}
-	back.replay(back.allocator())
+	back.replay(back.allocator(back.behindFixed()))
 	for i := range back.blocks {
 		sp.blocks[i].offset = back.blocks[i].offset
 	}
@@ -84,10 +92,9 @@ func (sp *space) placeBackwards() {
 // replayWork is what an allocator takes for a block, in units of work.
 const replayWork = 50
 
-// allocator returns what places and frees blocks after the fixed ones.
-func (sp *space) allocator() (alloc, free func(*block)) {
+// allocator returns the functions that place and free blocks, all of them at base or above.
+func (sp *space) allocator(base int64) (alloc, free func(*block)) {
 	heap := newTLSF()
-	base := sp.behindFixed()
 	if sp.segment == 0 {
 		heap.addPool(base, math.MaxInt64-maxAlign-base) // more than all blocks can take
 	}
@@ -109,8 +116,8 @@ func (sp *space) allocator() (alloc, free func(*block)) {
 	return alloc, free
 }
 
-// releases returns for each place in the queue the blocks that are free from there on.
-func (sp *space) releases(queue []*block) [][]*block {
+// releases returns, for each place in the queue, the blocks that become free there.
+func releases(queue []*block, copies bool) [][]*block {
 	earliest := make([]int, len(queue)) // first step of any block from here on
 	for i := len(queue) - 1; i >= 0; i-- {
 		earliest[i] = queue[i].first
@@ -121,7 +128,7 @@ func (sp *space) releases(queue []*block) [][]*block {
 	frees := make([][]*block, len(queue)+1)
 	for _, k := range queue {
 		end := k.last
-		if sp.lane.Copy {
+		if copies {
 			end += k.last - k.first
 		}
 		at := sort.Search(len(queue), func(i int) bool { return queue[i].level > k.lastLevel && earliest[i] >= end })

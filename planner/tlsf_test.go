@@ -69,7 +69,7 @@ func TestArenaModeHoldsCopiesAndKeepsLanesApart(t *testing.T) {
 		{ID: 4, Name: "other device", Size: 100, First: 8, Last: 9, Lane: Lane{Device: 1}},
 	}}
 	plan := solve(t, p, Options{Mode: TLSF})
-	require.Equal(t, []Arena{{Size: 100}, {Lane: Lane{Copy: true}, Size: 200}, {Lane: Lane{Device: 1}, Size: 100}}, plan.Arenas)
+	require.Equal(t, []Arena{{Size: 100}, {Lane: Lane{Copy: true}, Start: 100, Size: 200}, {Lane: Lane{Device: 1}, Size: 100}}, plan.Arenas)
 	require.EqualValues(t, 100, plan.Slots[1].Offset, "the first copy may still be under way at step 7")
 	require.Equal(t, plan.Slots[0].Offset, plan.Slots[2].Offset)
 	require.EqualValues(t, 300, plan.LowerBound, "one arena a device could do with 200 and 100")
@@ -88,6 +88,6 @@ func TestLanesMissTheFixedBlocksOfEachOther(t *testing.T) {
 	l, err := newLayout(p, &Options{})
 	require.NoError(t, err)
 	sp := &l.spaces[0]
-	sp.placeLanes()
+	sp.placeLanes(&Options{})
 	require.NoError(t, Check(p, l.plan(p, &Options{})))
 }

@@ -96,6 +96,10 @@ var forgeries = map[string]func(f *File, i int) bool{
 		f.Problem.Views[i].Size = 1
 		return f.Problem.Buffers[i].Size > 0
 	},
+	"an arena that begins elsewhere": func(f *File, _ int) bool {
+		f.Plan.Arenas[0].Start++
+		return true
+	},
 	"an arena with bytes to spare": func(f *File, _ int) bool {
 		f.Plan.Arenas[0].Size += 1 << 20
 		return true
@@ -149,6 +153,9 @@ func TestVerifiersAgree(t *testing.T) {
 				p.Views = append(p.Views, v)
 			}
 			o.Mode, o.AllocateParams = []Mode{Auto, BestFit, Remap}[rnd.IntN(3)], rnd.IntN(2) == 0
+			if rnd.IntN(4) == 0 {
+				o.Segment = 32
+			}
 			plan, err := Solve(p, o)
 			if err != nil {
 				return nil // fixed where a guard reaches

@@ -109,10 +109,12 @@ def disjoint(device):
         live.append((last, low, high))
 
 
-def proved(bound, device, names, align):
+def proved(bound, device, names, align, segment):
     """The bytes that a bound proves of a device."""
     lows = [gap["low"] for *_, gaps in device.values() for gap in gaps if gap.get("low")]
     grain = min([block[4] for block in device.values()] + [low & -low for low in lows])
+    if segment:
+        grain = min(grain, align)  # the highest buffer of each segment needs no padding
     members = [names[i] for i in bound["buffers"]]
     want(len(set(members)) == len(members), "a buffer counts twice")
     want(all(m in device for m in members), "a buffer is not on the device")
@@ -121,7 +123,7 @@ def proved(bound, device, names, align):
     for block in (device[m] for m in members):
         if bound.get("end"):
             want(block[5] and len(members) == 1, "only a fixed buffer ends the memory")
-            total += block[2] + up(block[3], grain)
+            total += (block[2] % segment if segment else block[2]) + up(block[3], grain)
             continue
         now = [use for use in uses(block) if use[0] <= bound["step"] < use[1]]
         want(now, f"a buffer does not live at step {bound['step']}")
@@ -158,7 +160,7 @@ def verify(stage):
     want(plan["options"]["mode"] != "arena", "the rules of mode arena are not checked here: use rlxc plan --check")
     align = plan["options"].get("alignment", 0) or 1
     views(problem)
-    arenas(plan)
+    arenas(problem, plan)
     devices, names = blocks(problem, plan)
     for device in devices.values():
         disjoint(device)
@@ -168,25 +170,26 @@ def verify(stage):
     want(len({bound.get("device", 0) for bound in bounds}) == len(bounds), "a device has two bounds")
     for bound in bounds:
         device = devices.get(bound.get("device", 0), {})
-        found = proved(bound, device, names, align) if bound["buffers"] else 0
+        found = proved(bound, device, names, align, segment_of(problem, plan["options"])) if bound["buffers"] else 0
         want(found == bound["bytes"], f"the bound proves {found} bytes, not {bound['bytes']}")
     total = sum(bound["bytes"] for bound in bounds)
     want(total == plan["lower_bound"] <= committed, f"the bounds prove {total} bytes, not {plan['lower_bound']}")
     print(f"ok: {committed} bytes, and no plan has less than {total}")
 
 
-def arenas(plan):
+def arenas(problem, plan):
     """Fails for arenas that cannot be."""
     options = plan["options"]
-    align, free = options.get("alignment", 0) or 1, {}
+    align, free, segment = options.get("alignment", 0) or 1, {}, segment_of(problem, options)
     for a in plan["arenas"]:
-        start, lane = a.get("start", 0), (a.get("device", 0), a.get("copy", False))
+        start, device = a.get("start", 0), a.get("device", 0)
         want(a["size"] >= 0 and start >= 0, "an arena is negative")
         if not a.get("weights"):
             want(a["size"] % align == 0, f"an arena has {a['size']} bytes, no multiple of {align}")
             want(not options.get("segment") or a["size"] <= options["segment"], "an arena is above the segment limit")
-            want(start >= free.get(lane, 0), "two arenas overlap")
-            free[lane] = start + a["size"]
+            end = free.get(device, 0)
+            want(start % segment == 0 and start >= end if segment else start == end, "an arena does not follow the one before it")
+            free[device] = start + max(a["size"], segment)
 
 
 def check(file):
