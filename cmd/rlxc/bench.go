@@ -161,8 +161,8 @@ const (
 	textRounds  = 5
 )
 
-// pause comes before each round: the threads of onnxruntime watch for work for some 40 ms after a run, and would take a processor from the
-// other side.
+// pause comes before each round of two engines: the threads of onnxruntime watch for work for some 40 ms after a run, and would take a
+// processor from the other side.
 const pause = 100 * time.Millisecond
 
 func (b *benching) run(c *cobra.Command, args []string) error {
@@ -337,6 +337,9 @@ func (b *benching) cell(ctx context.Context, report *benchReport, src, reference
 			continue
 		}
 		for _, s := range sides {
+			if ref != nil {
+				time.Sleep(pause)
+			}
 			if err := s.round(n); err != nil {
 				return err
 			}
@@ -367,9 +370,8 @@ func (b *benching) warm(sides []*side) (runs int, err error) {
 	return max(shapeRounds, int(ms(b.duration)/max(slowest, 1e-3))), nil
 }
 
-// round measures n runs, after a moment in which the other side's threads go to sleep.
+// round measures n runs.
 func (s *side) round(n int) error {
-	time.Sleep(pause)
 	got, err := s.measure(n)
 	if err != nil {
 		return err

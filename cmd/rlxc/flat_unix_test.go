@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -24,20 +25,21 @@ func TestFlatMemory(t *testing.T) {
 		require.NoError(t, c.Run())
 		return c.ProcessState.SysUsage().(*syscall.Rusage).Maxrss << 10
 	}
+	word := strings.Repeat("x", 500) // which is quickly tokenized: it is longer than a word may be
 	for ending, write := range map[string]func(file string, rows int){
-		".parquet": func(file string, rows int) { writeIDRows(t, file, rows) },
+		".parquet": func(file string, rows int) { writeIDRows(t, file, rows, word) },
 		".jsonl.zst": func(file string, rows int) {
 			f, err := os.Create(file)
 			require.NoError(t, err)
 			z := must(compressions[1].pack(f))
 			for i := range rows {
-				fmt.Fprintf(z, "{\"text\": \"text number %d, about this long\"}\n", i)
+				fmt.Fprintf(z, "{\"text\": \"text number %d, about this long %s\"}\n", i, word)
 			}
 			require.NoError(t, errors.Join(z.Close(), f.Close()))
 		},
 	} {
 		t.Run(ending, func(t *testing.T) {
-			const some, more = 50_000, 600_000 // whose texts would take 60 MiB
+			const some, more = 10_000, 120_000 // whose texts would take 60 MiB
 			few := peak(ending, some, write)
 			many := peak(ending, more, write)
 			t.Logf("%d MiB of %d rows, %d MiB of %d", few>>20, some, many>>20, more)

@@ -20,8 +20,8 @@ import (
 
 // The issue's numbers: -rows 1000000 -kills 10.
 var (
-	manyRows  = flag.Int("rows", 20_000, "rows that are embedded while the process is killed")
-	manyKills = flag.Int("kills", 3, "how often it is killed")
+	manyRows  = flag.Int("rows", 12_000, "rows that are embedded while the process is killed")
+	manyKills = flag.Int("kills", 2, "how often it is killed")
 )
 
 // An idRow is a text with an id.
@@ -30,13 +30,13 @@ type idRow struct {
 	Text string `parquet:"text"`
 }
 
-// writeIDRows writes a Parquet file, and holds none of it.
-func writeIDRows(t *testing.T, file string, rows int) {
+// writeIDRows writes a Parquet file whose texts end with a suffix, and holds none of it.
+func writeIDRows(t *testing.T, file string, rows int, suffix string) {
 	f, err := os.Create(file)
 	require.NoError(t, err)
 	out := parquet.NewGenericWriter[idRow](f, parquet.MaxRowsPerRowGroup(20_000))
 	for i := range rows {
-		_, err := out.Write([]idRow{{int64(i), fmt.Sprintf("text number %d, about this long", i)}})
+		_, err := out.Write([]idRow{{int64(i), fmt.Sprintf("text number %d, about this long", i) + suffix}})
 		require.NoError(t, err)
 	}
 	require.NoError(t, out.Close())
@@ -57,7 +57,7 @@ func TestKilled(t *testing.T) {
 	}
 	peak := func(rows int) (kib int64, took time.Duration) {
 		input := fmt.Sprint(rows, ".parquet")
-		writeIDRows(t, filepath.Join(dir, input), rows)
+		writeIDRows(t, filepath.Join(dir, input), rows, "")
 		c, begun := start(input), time.Now()
 		require.NoError(t, c.Run())
 		return c.ProcessState.SysUsage().(*syscall.Rusage).Maxrss, time.Since(begun)
