@@ -239,6 +239,7 @@ func TestServeGRPCBadClients(t *testing.T) {
 	for range 40 {
 		require.Equal(t, codes.Unauthenticated, status.Code(silent(t.Context(), bad).RecvMsg(new(oippb.ModelInferResponse))))
 	}
+	late := []codes.Code{codes.DeadlineExceeded, codes.Internal, codes.Canceled, codes.Unavailable}
 	ended := make(chan codes.Code, 100)
 	hold := func() {
 		s := silent(keyed, bad)
@@ -249,8 +250,8 @@ func TestServeGRPCBadClients(t *testing.T) {
 	}
 	modeltest.Wait(func() bool {
 		select {
-		case c := <-ended: // a request below had the position first
-			require.Equal(t, codes.ResourceExhausted, c)
+		case c := <-ended: // a request below had the position first, or the machine is so busy that the time of this one has passed
+			require.Contains(t, append(late, codes.ResourceExhausted), c)
 			hold()
 		default:
 		}
@@ -259,7 +260,7 @@ func TestServeGRPCBadClients(t *testing.T) {
 	require.Equal(t, codes.NotFound, status.Code(good.Invoke(keyed, infer, &oippb.ModelInferRequest{ModelName: "x"},
 		new(oippb.ModelInferResponse))))
 	for range 4 {
-		require.Contains(t, []codes.Code{codes.DeadlineExceeded, codes.Internal, codes.Canceled, codes.Unavailable}, <-ended)
+		require.Contains(t, late, <-ended)
 	}
 	require.Equal(t, exitDone, stop(), "%s", log)
 }

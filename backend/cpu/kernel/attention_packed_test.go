@@ -89,6 +89,15 @@ func requirePackedAttention(t *testing.T, set *Set, lengths []int, size, hidden,
 func TestPackedAttentionPositions(t *testing.T) {
 	const heads, size = 3, 20
 	lengths := []int{3, 1, 17, 64, 130}
+	positions := 1 + 3*slices.Max(lengths)
+	bias, mask := operand[float32](heads*positions*positions), operand[byte](positions*positions)
+	some := rand.New(rand.NewPCG(2, 3))
+	for i := range bias {
+		bias[i] = some.Float32()*4 - 2
+	}
+	for i := range mask {
+		mask[i] = byte(some.IntN(2))
+	}
 	eachLevel(t, func(t *testing.T, set *Set) {
 		for _, step := range []int{1, 3} {
 			for name, window := range map[string]*Window{"all": nil, "causal": {Left: -1}, "window": {Left: 5, Right: 5},
@@ -107,7 +116,7 @@ func TestPackedAttentionPositions(t *testing.T) {
 								}
 								sequences = append(sequences, first, int32(len(at)), first+int32(min(hidden, n)), int32(len(at)))
 							}
-							tokens, positions := len(at), 1+3*slices.Max(lengths)
+							tokens := len(at)
 							x := operand[float32](3 * tokens * heads * size)
 							for i := range x {
 								x[i] = r.Float32()*2 - 1
@@ -116,13 +125,6 @@ func TestPackedAttentionPositions(t *testing.T) {
 							args := AttentionArgs{Q: x, K: x[tokens*heads*size:], V: x[2*tokens*heads*size:],
 								Out:     make([]float32, tokens*heads*size),
 								QStride: stride, KStride: stride, VStride: stride, OutStride: stride, Scale: 0.3, Window: window, KeyAt: at}
-							bias, mask := operand[float32](heads*positions*positions), operand[byte](positions*positions)
-							for i := range bias {
-								bias[i] = r.Float32()*4 - 2
-							}
-							for i := range mask {
-								mask[i] = byte(r.IntN(2))
-							}
 							add := func(head, query, key int) float32 { return 0 } // of tokens
 							switch what {
 							case "bias":
