@@ -21,10 +21,10 @@ const (
 	attnMask
 	attnPastKey
 	attnPastValue
-	attnValid // nonpad_kv_seqlen, from opset 24 on
+	attnValid // nonpad_kv_seqlen, since opset 24
 )
 
-// attention is one node on its way. Shapes: B batch, S queries, T keys with those of the cache, H query heads, G heads of
+// attention is the state of the lowering of one node. Shapes: B batch, S queries, T keys with those of the cache, H query heads, G heads of
 // keys and values, D and E their sizes.
 type attention struct {
 	*context
@@ -35,7 +35,7 @@ type attention struct {
 	past        ir.Dim // keys of the cache
 	cached      bool
 	valid       *ir.Value    // [B,1,1,1] i64: keys that count, or nil
-	mask        *ir.Value    // as the model has it, padded to T, or nil
+	mask        *ir.Value    // the model's mask, padded to T; nil for none
 	present     [2]*ir.Value // the cache with this call's keys and values, [B,G,T,·]
 }
 

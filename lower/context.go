@@ -15,7 +15,7 @@ import (
 type operator struct {
 	domain  string
 	name    string
-	version int // of the domain's opset
+	version int // version of the domain's opset
 	attrs   ir.Attrs
 	node    string   // the node's name
 	outputs []string // "" where the model does not use an output
@@ -31,7 +31,7 @@ func (op operator) versionText() string {
 	return fmt.Sprintf("opset %d", op.version)
 }
 
-// A row of the table says which function lowers an operator of ai.onnx from an opset version on.
+// A row of the table has the function that lowers an operator of ai.onnx since an opset version.
 type row struct {
 	name  string
 	since int

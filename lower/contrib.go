@@ -133,7 +133,7 @@ func lowerSkipNormalization(rms bool) func(*context) []*ir.Value {
 	}
 }
 
-// An embedding is what the sums of embedding tables are made of.
+// An embedding has the operands of a sum of rows of embedding tables.
 type embedding struct {
 	ids, segments, mask, positions *ir.Value // [B,S] but positions, which may be [1,S]; all but ids may be nil
 	words, positionTable, kinds    *ir.Value // tables [·,hidden]; kinds goes with segments

@@ -78,7 +78,7 @@ func (h *heads) parts(y *ir.Value, count ir.Dim) {
 	h.q, h.k, h.v = out[0], out[1], out[2]
 }
 
-// B, S and T are the sizes that masks are made of.
+// B, S and T return the sizes of masks: batch, queries and keys.
 func (h *heads) B() ir.Dim { return h.q.Type.Shape[0] }
 func (h *heads) S() ir.Dim { return h.q.Type.Shape[1] }
 func (h *heads) T() ir.Dim { return h.k.Type.Shape[1] }

@@ -15,8 +15,8 @@ const (
 	gqaV
 	gqaPastKey
 	gqaPastValue
-	gqaLengths // of each sequence with this call's positions, less one
-	gqaTotal   // the longest of them
+	gqaLengths // length of each sequence, this call's positions included, minus one
+	gqaTotal   // length of the longest sequence
 	gqaCos
 	gqaSin
 	gqaPositions
@@ -133,7 +133,7 @@ func (g *groupQuery) rotate() {
 	g.q, g.k = g.Emit(op, g.q, cos, sin), g.Emit(op, g.k, cos, sin)
 }
 
-// extendCaches puts keys and values after what the cache has of their sequence, and returns the new caches.
+// extendCaches appends keys and values to the cached ones of their sequences, and returns the new caches.
 func (g *groupQuery) extendCaches() (presentKey, presentValue *ir.Value) {
 	past, values, size := g.Opt(gqaPastKey), g.Opt(gqaPastValue), ir.N(0)
 	switch {

@@ -225,7 +225,8 @@ func lowerQLinearUnary(op ir.Unary, alpha bool) func(*context) []*ir.Value {
 	}
 }
 
-// lowerQLinearSoftmax is the softmax of the opset that an attribute names: before 13 over all axes from axis on.
+// lowerQLinearSoftmax lowers a softmax of the opset that an attribute names. Before opset 13, the softmax is over axis and all axes after
+// it.
 func lowerQLinearSoftmax(c *context) []*ir.Value {
 	x := c.quantized(0, 1, 2)
 	s := x.Type.Shape

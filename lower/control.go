@@ -106,13 +106,13 @@ type loopBody struct {
 	*subgraph
 	first, carried, last []ir.Type
 	from                 int
-	elements             []bool      // carried values that begin as optionals, and of which the body returns the element
-	initial              []*ir.Value // of the carried values, if iterations see them as they are
+	elements             []bool      // whether each carried value begins as an optional of which the body returns the content
+	initial              []*ir.Value // initial carried values, if the iterations read them unchanged; otherwise nil
 	same                 []bool      // carried values that no iteration changes: the body reads them around the loop
 }
 
-// settle lowers the body with the most that is known of the carried values in every iteration, and returns their types. What begins as an
-// optional remains one, although the body may return its element.
+// settle lowers the body with carried types that hold in every iteration, and returns these types. A carried value that begins as an
+// optional remains an optional, although the body may return its content.
 func (l *loopBody) settle(c *context) (*body, []ir.Type) {
 	l.elements = make([]bool, len(l.carried))
 	l.finish = func(out []*ir.Value) {

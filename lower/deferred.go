@@ -32,7 +32,8 @@ func NewDeferred() ops.Lowering {
 	}
 }
 
-// forms are what a Deferred has become for its last operands, the last ones in front: a loop has other integers in each iteration.
+// forms are the lowered forms of a Deferred for its latest operands, the most recent first. A node in a loop has other integers in each
+// iteration.
 type forms struct{ made atomic.Pointer[[]*lowered] }
 
 // mostForms is the most forms of a node. All but the last have constants of at most formBytes.
@@ -63,16 +64,16 @@ func (f *forms) of(o ops.Deferred, in []*tensor.Tensor) (*lowered, error) {
 	return l, nil
 }
 
-// A lowered is what a Deferred has become for some operands.
+// A lowered is the graph of a Deferred for some operands.
 type lowered struct {
 	graph  *ir.Graph
-	fixed  []*tensor.Tensor // by operand: what is constant in graph
-	inputs []int            // the operands that are inputs of graph
-	shapes []tensor.Shape   // of those
-	bytes  int64            // of the constants
+	fixed  []*tensor.Tensor // the constant in graph for each operand; nil if the operand is an input of graph
+	inputs []int            // indices of the operands that are inputs of graph
+	shapes []tensor.Shape   // shape of each of these operands
+	bytes  int64            // bytes of the constants
 }
 
-// decides reports whether a node's form may follow from the content of an operand: of a few integers.
+// decides reports whether a node's form may depend on the content of an operand. Only operands of few integers count.
 func decides(t *tensor.Tensor) bool {
 	const few = 64
 	return t.IsSequence() || !t.DType().IsFloat() && t.Len() <= few
@@ -87,7 +88,7 @@ func lowerWith(o ops.Deferred, in []*tensor.Tensor, fixed func(t *tensor.Tensor)
 		switch {
 		case t == nil:
 		case fixed(t):
-			l.fixed[i] = t.Clone() // which the run may write over
+			l.fixed[i] = t.Clone() // a copy, because the run may overwrite t
 			values[i] = b.g.NewConst("", l.fixed[i])
 		default:
 			values[i] = b.g.NewValue(fmt.Sprintf("operand %d", i), ir.TensorOf(t.DType(), ir.Dims(t.Shape()...)...))

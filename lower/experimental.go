@@ -88,8 +88,8 @@ func lowerCrop(c *context) []*ir.Value {
 	return []*ir.Value{c.emitSlice(s, x)}
 }
 
-// lowerWholeNormalization subtracts the mean over the images of the batch, and over the channels where across_channels says so, and
-// divides by the deviation unless normalize_variance is 0.
+// lowerWholeNormalization subtracts the mean over the images of the batch, and divides by the deviation unless normalize_variance is 0. If
+// across_channels is set, mean and deviation are also over the channels.
 func lowerWholeNormalization(c *context) []*ir.Value {
 	x := c.image()
 	mean := ir.Reduce{Fn: ir.Mean, KeepDims: true, Axes: []int{0, 2, 3}}

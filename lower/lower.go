@@ -69,7 +69,7 @@ var ErrInvalid = errors.New("invalid model")
 // ErrOverridable: a name in Options.Overridable is no input with a default.
 var ErrOverridable = errors.New("no input with a default")
 
-// A nodeError names the node that an error is of.
+// A nodeError is an error with the node that caused it.
 type nodeError struct {
 	name, op string
 	err      error
@@ -201,23 +201,23 @@ type builder struct {
 	fns     map[fnKey]*onnxpb.FunctionProto
 	memo    *ir.Memo                  // constants evaluated on the way
 	lists   map[*ir.Value][]*ir.Value // the elements of sequences and optionals, where they are known
-	removed map[*ir.Value]*removed    // by its token_offset and cumulated_seq_len
+	removed map[*ir.Value]*removed    // removals of padding, by the values token_offset and cumulated_seq_len that they return
 	custom  []*ir.OpDef
 	nodes   int
-	opset   int // of ai.onnx in the main graph
+	opset   int // version of ai.onnx in the main graph
 
-	maxFold  int             // the size up to which an operand that must be known is evaluated
-	blocked  int             // channels that are beside each other in the layout of com.microsoft.nchwc
-	deferred int             // nodes that were left to the run
-	taps     int             // nodes that transposed convolutions became: see affords
+	maxFold  int             // maximum size of an operand that is evaluated because it must be known
+	blocked  int             // channels of a block in the layout of com.microsoft.nchwc
+	deferred int             // number of nodes that are lowered in each run
+	taps     int             // number of nodes for transposed convolutions: see affords
 	listed   int             // elements that lists holds
 	unrolled int             // nodes of unrolled loops
 	apart    map[string]bool // the names of sizes that inputs have; nil where axes share them
 	// overridable has the names of all inputs with a default: true for those that become inputs of the graph.
 	overridable map[string]bool
-	sparse      int                     // bytes of the dense tensors that sparse ones stand for
+	sparse      int                     // bytes of the dense forms of sparse tensors
 	weights     int                     // elements of the weights that were computed
-	made        map[*ir.Value]*ir.Value // the weights that were computed, by what makes them
+	made        map[*ir.Value]*ir.Value // the computed weight for each weight of the model
 
 	problems []error
 	warnings []string            // without those that were given before
@@ -230,7 +230,7 @@ type scope struct {
 	vals   map[string]*ir.Value
 	opsets map[string]int
 	attrs  map[string]ir.Attr // a function call's attributes
-	prefix string             // of node names, inside a function
+	prefix string             // prefix of node names inside a function
 	depth  int
 	// declared are the types that the graph states of the values that nodes make: see checkDeclared.
 	declared map[string]*onnxpb.TypeProto

@@ -206,7 +206,7 @@ func lowerCategoryMapper(c *context) []*ir.Value {
 	return c.categories(tensor.FromStrings(text), tensor.FromSlice(numbers))
 }
 
-// categories maps in the direction that the operand's type asks for.
+// categories maps strings to integers, or integers to strings, according to the operand's type.
 func (c *context) categories(text, numbers *tensor.Tensor) []*ir.Value {
 	if text.Len() != numbers.Len() {
 		c.Failf("%d strings for %d integers: want equally many", text.Len(), numbers.Len())

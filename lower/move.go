@@ -80,7 +80,7 @@ func (c *context) splitSizes(d ir.Dim) []ir.Dim {
 	return sizes
 }
 
-// slice takes n elements of one axis from start on.
+// slice returns the elements start to start+n−1 along one axis.
 func (c *context) slice(v *ir.Value, axis int, start, n ir.Dim) *ir.Value {
 	s := newSlice(v)
 	s.Starts[axis], s.Sizes[axis] = start, n
@@ -202,7 +202,7 @@ func (c *context) clamp(i, d, top, back ir.Dim) ir.Dim {
 	return below.Mul(d.Sub(ir.Min(back, minus))).Add(one.Sub(below).Mul(ir.Min(top, ir.Max(i, zero))))
 }
 
-// padMode reads the mode, which versions know more and more of.
+// padMode reads the mode. Later versions have more modes.
 func (c *context) padMode() ir.PadMode {
 	text := c.AttrString("mode", "constant")
 	var m ir.PadMode

@@ -10,7 +10,7 @@ import (
 	"sync"
 )
 
-// An Operator is a row in the table of lowerings: an ONNX operator from an opset version on.
+// An Operator is a row in the table of lowerings: an ONNX operator since an opset version.
 type Operator struct {
 	Domain string `json:"domain"`
 	Name   string `json:"name"`

@@ -124,7 +124,7 @@ func (c *context) pool(op ir.Op, x *ir.Value) []*ir.Value {
 	return out
 }
 
-// checkPool reports what a pool has against the node's operand.
+// checkPool fails if a pool does not support the node's operand.
 func (c *context) checkPool(op ir.Op) {
 	x := c.In(0).Type
 	if len(x.Shape) > 1 {

@@ -12,7 +12,7 @@ import (
 type scan struct {
 	states, inputs, outputs int
 	inAxes, outAxes         []int
-	inBack, outBack         []int // 1: from the last element on
+	inBack, outBack         []int // 0 for forwards; 1 for backwards from the last element
 }
 
 // lowerScan: states go from iteration to iteration, as a loop's do; every iteration sees one element of each scanned input.

@@ -128,7 +128,7 @@ type transposed struct {
 	op     ops.ConvTranspose
 	x      *ir.Value // [N,…,C]
 	w      *ir.Value // as it is stored
-	widen  ir.Op     // what makes floats of that, with the scales and zero points of the result's channels, or nil
+	widen  ir.Op     // dequantises w, with a scale and a zero point for each channel of the result; nil if w is floats
 	more   []*ir.Value
 	phases [][]phase
 }

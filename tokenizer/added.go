@@ -22,10 +22,10 @@ type addedToken struct {
 // A finder splits text at added tokens.
 type finder struct {
 	tokens []addedToken
-	trie   *trie     // of their contents; an id in it is an index into tokens
-	begins [256]bool // the bytes with which they begin
-	first  byte      // one of them
-	lone   bool      // there is no other
+	trie   *trie     // contents of the tokens; an id in the trie is an index in tokens
+	begins [256]bool // bytes with which a token begins
+	first  byte      // one of the bytes in begins
+	lone   bool      // first is the only byte in begins
 }
 
 // newFinder makes a finder of tokens whose contents are in the form in which the text will be; nil if there is none to find. Of two

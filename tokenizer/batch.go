@@ -8,8 +8,8 @@ type Batch struct {
 	TokenTypeIDs      []int64 // padded with 0
 	Truncated         int     // how many sequences were cut
 
-	Encodings []Encoding // the sequences without padding: which input each came from, and what Spans asks for
-	Start     []int      // by sequence: the column of its first token; 0 unless padding is at the left
+	Encodings []Encoding // the sequences without padding, with the index of their input, and with offsets if Spans is given
+	Start     []int      // column of each sequence's first token; 0 unless padding is at the left
 }
 
 // Batch encodes inputs as Encodings does and pads the sequences to the longest. It fails as Encode does.

@@ -17,8 +17,8 @@ type bpe struct {
 
 	bytes        bool        // the symbols are bytes: the vocabulary was written in the alphabet of byte-level BPE
 	first        [256]int32  // the ids of the symbols of one byte, or none
-	prefix       []byte      // of symbols inside a word
-	suffix       []byte      // of the last symbol of a word
+	prefix       []byte      // prefix of each symbol but a word's first
+	suffix       []byte      // suffix of a word's last symbol
 	unknown      int32       // stands for a symbol that is not in the vocabulary; none drops it
 	fuse         bool        // unknown symbols that follow each other are one
 	fallback     *[256]int32 // the ids of <0x00> to <0xFF>; nil if bytes do not stand for unknown characters

@@ -2,11 +2,11 @@ package tokenizer
 
 import "unicode/utf8"
 
-// The alphabet of byte-level BPE has a visible character for each byte (Radford et al. 2019, GPT-2): Latin-1's where there is one, else
-// one from U+0100 on.
+// The alphabet of byte-level BPE has a visible character for each byte (Radford et al. 2019, GPT-2): the byte's character in Latin-1 if
+// that is visible, and otherwise the next unused character, beginning with U+0100.
 var (
 	byteRune [256]rune
-	runeByte [0x144]int16 // -1: of no byte
+	runeByte [0x144]int16 // byte of each character; -1 for none
 )
 
 func init() {
@@ -25,7 +25,7 @@ func init() {
 	}
 }
 
-// bytesOf returns the bytes that a token of the alphabet stands for.
+// bytesOf decodes a token that is written in the alphabet. ok is false if it has other characters.
 func bytesOf(token []byte) ([]byte, bool) {
 	out := make([]byte, 0, len(token))
 	for i := 0; i < len(token); {

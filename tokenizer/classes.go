@@ -104,7 +104,7 @@ type classRange struct {
 	class             class
 }
 
-// fillClasses reads the tables. Open calls it before any text comes in.
+// fillClasses reads the tables. Open calls it, so that the tables are there before a text is tokenized.
 var fillClasses = sync.OnceFunc(func() {
 	current := class(0)
 	for line := range strings.Lines(tables) {

@@ -18,7 +18,7 @@ type config struct {
 	DoLowerCase          *bool                 `json:"do_lower_case"`
 	StripAccents         *bool                 `json:"strip_accents"`
 	TokenizeChineseChars *bool                 `json:"tokenize_chinese_chars"`
-	AddedTokens          map[string]addedToken `json:"added_tokens_decoder"` // by id
+	AddedTokens          map[string]addedToken `json:"added_tokens_decoder"` // added tokens by their ids
 
 	Class          string `json:"tokenizer_class"`
 	AddPrefixSpace *bool  `json:"add_prefix_space"`
@@ -48,7 +48,7 @@ type config struct {
 // A tokenName is written "[PAD]" or {"content": "[PAD]", "lstrip": true, …}.
 type tokenName struct {
 	content string
-	token   addedToken // of the second form
+	token   addedToken // all fields, if the file has an object and not a string
 }
 
 func (n *tokenName) UnmarshalJSON(data []byte) error {
@@ -77,7 +77,8 @@ func (c *config) named() map[string]tokenName {
 	return map[string]tokenName{"unk": c.Unk, "bos": c.Bos, "eos": c.Eos, "sep": c.Sep, "pad": c.Pad, "cls": c.Cls, "mask": c.Mask}
 }
 
-// readConfig reads what a folder has of tokenizer_config.json, special_tokens_map.json and added_tokens.json; the first has the last word.
+// readConfig reads tokenizer_config.json, special_tokens_map.json and added_tokens.json of a folder, as far as they exist. If they
+// contradict each other, tokenizer_config.json is right.
 func readConfig(system files.System, folder string) (*config, error) {
 	c := &config{}
 	var ids map[string]int32

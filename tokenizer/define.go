@@ -28,8 +28,8 @@ type definition struct {
 	lowerFirst   bool
 	fromJSON     bool     // from a tokenizer.json, whose settings the config beside it may change
 	splitSpecial bool     // special tokens in a text are text
-	notes        []string // of Notes
-	config       *config  // of the files beside; nil for none
+	notes        []string // result of Notes
+	config       *config  // settings in the files beside tokenizer.json; nil for none
 	cutSide      Side
 	padSide      Side
 }
@@ -168,14 +168,15 @@ func (m *modelFile) typeOf() string {
 	return ""
 }
 
-// addedTokens are the added tokens by what they are looked up by.
+// addedTokens are tables of the added tokens.
 type addedTokens struct {
 	byID      map[int64]*shownToken
 	byContent map[string]*shownToken
 	special   map[string]bool
 }
 
-// A shownToken is an added token and how decoded text shows it: in its normal form, if that is what is looked for.
+// A shownToken is an added token with its form in decoded text, which is the normal form if the tokenizer finds the token in normalised
+// text.
 type shownToken struct {
 	addedToken
 	shown string
@@ -315,7 +316,7 @@ func (t *Tokenizer) add(tokens []addedToken, splitSpecial bool) error {
 	return nil
 }
 
-// needsOrigins reports whether splitting asks where text came from.
+// needsOrigins reports whether a pre-tokenizer needs the origins of characters.
 func needsOrigins(p preTokenizer) bool {
 	if s, ok := p.(preSequence); ok {
 		return slices.ContainsFunc(s, needsOrigins)

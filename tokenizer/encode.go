@@ -399,7 +399,7 @@ func newEncoding(length int, spans, ascii bool) Encoding {
 	return e
 }
 
-// locate writes offsets, words and sequences of the tokens of a window, from the at-th of the sequence on.
+// locate writes offsets, words and sequences of the tokens of a window. The first of them is token number at of the sequence.
 func (t *Tokenizer) locate(e *Encoding, at int, from *tokens, w window, input Input, sequence int) {
 	text := input.texts[sequence]
 	spans, words := from.spans[w.start:w.end], from.words[w.start:w.end]

@@ -173,7 +173,7 @@ func (c *charsmap) replaceFirst(text []byte, do func(old, replacement []byte)) [
 // beginning with none, from where on all origins are too early.
 func (c *charsmap) normalizeTracked(t *text) error {
 	e := t.edit()
-	same := 0 // up to here the text has been seen; what stays as it is waits from e.at on
+	same := 0 // end of the text that was processed; unchanged text from e.at to same is not written yet
 	var last change
 	waiting := false // last is the change before same, which a removal may still change
 	put := func() {

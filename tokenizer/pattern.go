@@ -9,9 +9,9 @@ import (
 	"github.com/rlxc/rlxc/internal/oniguruma"
 )
 
-// A pattern finds what Split and Replace look for.
+// A pattern finds the matches for Split and Replace.
 type pattern interface {
-	// matches calls found for each match in order. Text between matches is passed over. The budget is that of the text.
+	// matches calls found for each match, in order. It takes steps from the budget of the text, and fails if the budget is used up.
 	matches(text []byte, b *budget, found func(start, end int)) error
 }
 
@@ -43,7 +43,7 @@ const (
 	timePerByte    = 10 * time.Microsecond
 )
 
-// An engine is a regular expression that no scanner stands for.
+// An engine is a regular expression for which there is no scanner.
 type engine struct{ re *oniguruma.Regexp }
 
 func (p *engine) matches(text []byte, b *budget, found func(start, end int)) error {

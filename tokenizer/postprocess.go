@@ -62,7 +62,7 @@ func plain() postProcessor {
 	return postProcessor{single: template{{text: 0}}, pair: template{{text: 0}, {text: 1, segment: 1}}}
 }
 
-// postProcessors are the types of tokenizer.json's post_processor, which change what they are given.
+// postProcessors are readers for the types of tokenizer.json's post_processor. Their results change a postProcessor.
 var postProcessors map[string]func(raw json.RawMessage, depth int) (func(*postProcessor) error, error)
 
 func init() { // a Sequence refers to the table
@@ -133,7 +133,7 @@ type trimField struct {
 	PrefixSpace *bool `json:"add_prefix_space"`
 }
 
-// apply notes the trimming; what a file leaves out is on.
+// apply adds the trimming to p. Both settings are true if the file lacks them.
 func (f trimField) apply(p *postProcessor) {
 	if f.Trim == nil || *f.Trim {
 		p.trims = append(p.trims, f.PrefixSpace == nil || *f.PrefixSpace)

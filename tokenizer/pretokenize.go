@@ -9,7 +9,7 @@ import (
 // A part is a range of the normal text: a word for the model, or an added token.
 type part struct {
 	start, end int32
-	id         int32 // of the added token, or none
+	id         int32 // id of the added token; none for text
 }
 
 // work is a text in parts.

@@ -186,7 +186,7 @@ func (b behavior) fold(found []match, p part, out []part) []part {
 	return out
 }
 
-// joinMatches calls do for each range, joined with the ranges after it as long as join says so.
+// joinMatches calls do for each range. A range is joined with the next one if join returns true for the two.
 func joinMatches(found []match, join func(hit, previous bool) bool, do func(match)) {
 	previous := false
 	var m match

@@ -112,7 +112,7 @@ func (r *jsonReader) text() ([]byte, error) {
 	return s, nil
 }
 
-// unescape returns what a string with escapes stands for.
+// unescape replaces the escapes of a JSON string.
 func unescape(s []byte) ([]byte, error) {
 	out := make([]byte, 0, len(s))
 	hex := func(s []byte) rune {
@@ -209,9 +209,9 @@ func (r *jsonReader) value() (json.RawMessage, error) {
 type modelFile struct {
 	kind    string
 	entries []entry
-	scores  []float64 // of Unigram, whose vocabulary is an array
+	scores  []float64 // scores of the pieces of a Unigram; otherwise nil
 	merges  [][2][]byte
-	rest    []byte // an object of the other fields
+	rest    []byte // JSON object with the other fields
 }
 
 // A tokenizerFile is a tokenizer.json.
@@ -430,7 +430,7 @@ func (m *modelFile) readMerges(r *jsonReader) error {
 	})
 }
 
-// addMerge adds a merge that is written as two tokens with a space between.
+// addMerge adds a merge from a line of two tokens that are separated by a space.
 func (m *modelFile) addMerge(line []byte) error {
 	a, b, ok := bytes.Cut(line, []byte(" "))
 	if !ok || bytes.IndexByte(b, ' ') >= 0 {

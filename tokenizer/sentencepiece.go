@@ -37,7 +37,7 @@ const (
 // readSPM reads a SentencePiece file.
 func readSPM(data []byte) (*spmModel, error) {
 	m := &spmModel{kind: spmUnigram, unknownText: "<unk>"}
-	whole := false // SentencePiece writes what the model is after its pieces
+	whole := false // the settings were read, which SentencePiece writes after the pieces
 	err := eachField(data, func(number protowire.Number, value uint64, content []byte) error {
 		switch number {
 		case 1:

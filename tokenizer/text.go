@@ -79,7 +79,7 @@ func (t *text) makeValid() {
 	e.done()
 }
 
-// origin returns where the character that holds byte i came from.
+// origin returns the place in the original text of the character that byte i belongs to.
 func (t *text) origin(i int) span {
 	if t.from != nil {
 		return t.from[i]

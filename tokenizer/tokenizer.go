@@ -40,7 +40,7 @@ type Tokenizer struct {
 	overruns  bool    // the pieces of a word may be longer than the word (see bpe.overruns)
 
 	notes   []string
-	scratch sync.Pool // of *scratch
+	scratch sync.Pool // unused values of type *scratch
 }
 
 // scratch is memory that encoding needs for a while.
@@ -56,13 +56,13 @@ type scratch struct {
 // tokens are those of one text.
 type tokens struct {
 	ids   []int64
-	spans []span  // where they are asked for
-	words []int32 // too: the number of the word, or ^number for an added token
-	own   []edges // of the tokens whose text is not that of the vocabulary, in order; only where offsets are trimmed
-	asked int     // bytes
+	spans []span  // place of each token in the text, if offsets are requested; otherwise nil
+	words []int32 // number of each token's word, or ^number for an added token, if offsets are requested; otherwise nil
+	own   []edges // edges of the tokens whose text differs from the vocabulary's, in order, if offsets are trimmed; otherwise nil
+	asked int     // bytes that were requested from the memory account
 }
 
-// edges are the numbers of characters of white space at both ends of the token with index at.
+// edges are the numbers of white space characters at the beginning and at the end of token at.
 type edges struct{ at, leading, trailing int32 }
 
 // noteEdges notes the white space of the last token, which stands for text.
@@ -78,10 +78,10 @@ func (t *tokens) reset() {
 	t.ids, t.spans, t.words, t.own, t.asked = t.ids[:0], t.spans[:0], t.words[:0], t.own[:0], 0
 }
 
-// free gives back what was asked for.
+// free gives the requested bytes back to the memory account.
 func (t *tokens) free(ask func(bytes int64) error) {
 	if ask != nil {
-		ask(int64(-t.asked)) //nolint:errcheck // of giving
+		ask(int64(-t.asked)) //nolint:errcheck // a negative request cannot fail
 	}
 }
 
@@ -126,7 +126,7 @@ func (t *Tokenizer) Role(role string) (token string, id int64, ok bool) {
 	return "", 0, false
 }
 
-// usualNames are those of special tokens, in the order in which they are looked for.
+// usualNames are the usual names of special tokens, by role, in order of preference.
 var usualNames = map[string][]string{
 	"pad":  {"[PAD]", "<pad>"},
 	"unk":  {"[UNK]", "<unk>"},
@@ -140,7 +140,7 @@ var usualNames = map[string][]string{
 // An Input is the text of one sequence. The zero value is the empty text.
 type Input struct {
 	texts [2]string
-	words []Span // of the first text, if the caller has split it
+	words []Span // places of the first text's words, if the caller has split it; otherwise nil
 	split bool
 	pair  bool
 }
@@ -284,8 +284,8 @@ func chunkLen(text string) int {
 
 func isAlphanumeric(c byte) bool { return '0' <= c && c <= '9' || 'a' <= c|0x20 && c|0x20 <= 'z' }
 
-// workBytes is about what the work on a stretch needs for each byte of its normal form: two forms of it with their origins, its parts, and
-// what models need for a word that is as long.
+// workBytes estimates the memory of the work on a stretch, for each byte of its normal form: two forms of the stretch with origins, its
+// parts, and the memory of a model for a word of that length.
 const workBytes = 64
 
 // appendStretch appends the tokens of a stretch without added tokens that are found in the text as it came. The stretch begins at base,
@@ -414,7 +414,7 @@ func trimmed(text string, s span, leading, trailing int32, prefixed bool) span {
 	return s
 }
 
-// manyBlanks stands for more white space than a byte of Tokenizer.edges has room for.
+// manyBlanks is the entry of Tokenizer.edges for a token with more white space than the entry can count.
 const manyBlanks = 0xff
 
 // edgeTable returns, for each id, the white space with which its token begins (the upper four bits) and ends.

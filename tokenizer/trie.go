@@ -19,7 +19,7 @@ type trie struct {
 type node struct {
 	first int32
 	count int32
-	id    int32 // of the token that ends here, or none
+	id    int32 // id of the token that ends at the node; none if no token does
 }
 
 // none is the id of a node at which no token ends.

@@ -11,7 +11,7 @@ import (
 type unigram struct {
 	vocab    *vocabulary
 	trie     *trie
-	scores   []float64 // by id
+	scores   []float64 // score of each piece, by id
 	unknown  int32     // the id of a character that no piece has, or none
 	penalty  float64   // the score of such a character
 	fallback *[256]int32
@@ -23,11 +23,11 @@ const unknownPenalty = 10
 // A pathNode is the best path to a position in the word.
 type pathNode struct {
 	score float64
-	start int32 // of its last piece; none: not reached
+	start int32 // start of the last piece of the best path to the node; none if there is no path
 	id    int32
 }
 
-// newUnigram makes a model of pieces, which have their positions as ids, and their scores.
+// newUnigram returns a model of the pieces of a vocabulary. scores has the score of each piece, by id.
 func newUnigram(vocab *vocabulary, scores []float64, unknown *int64, fallback bool) (*unigram, error) {
 	m := &unigram{vocab: vocab, trie: vocab.trie(), scores: scores, unknown: none}
 	lowest := math.Inf(1)

@@ -10,10 +10,10 @@ import (
 // A vocabulary is the tokens of a model and their ids.
 type vocabulary struct {
 	text  []byte   // the tokens, in the order of their ids
-	start []uint32 // by id: where a token begins in text; one more than there are ids
+	start []uint32 // offset in text of each token, by id, and the length of text
 	holes []uint64 // a bit for each id that no token has
-	slots []int32  // a hash table of ids, open addressing; none where free
-	count int      // of tokens
+	slots []int32  // hash table of ids with open addressing; none for a free slot
+	count int      // number of tokens
 }
 
 // An entry is a token and its id.

@@ -14,9 +14,9 @@ type wordCache struct {
 	pieces []piece // theirs
 }
 
-// A cachedWord says where a word and its pieces are.
+// A cachedWord is the place of a word and of its pieces in the cache.
 type cachedWord struct {
-	tag           uint32 // of the hash; with a length of 0 the position is free
+	tag           uint32 // bits of the word's hash; the entry is free if length is 0
 	text, pieces  uint32
 	length, count uint16
 }

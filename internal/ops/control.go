@@ -60,7 +60,7 @@ type Loop struct {
 	ir.Opaque[Loop]
 	Typed
 	Carried    int
-	NumberAxes int `ir:"number_axes"` // of the number of the iteration and of the condition as the subgraph takes them: 0 or 1
+	NumberAxes int `ir:"number_axes"` // rank, 0 or 1, of the iteration's number and of the condition among the subgraph's inputs
 	CondAxes   int `ir:"cond_axes"`
 }
 

@@ -39,7 +39,7 @@ type ConvTranspose struct {
 	ir.Window
 	Group         int
 	OutputPadding []int `ir:"output_padding"`
-	OutputShape   []int `ir:"output_shape"` // of the spatial axes; empty where the window says it
+	OutputShape   []int `ir:"output_shape"` // sizes of the spatial axes; empty if they follow from the window
 }
 
 // Spread is the size of an axis of the result over an axis of size d, and how much of what the windows cover is cut off before it.
@@ -147,7 +147,8 @@ func (o ConvTranspose) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor,
 	return []*tensor.Tensor{y}, nil
 }
 
-// Col2Im sums the blocks [N, C·k, positions] of a window of k elements at the pixels that they were copied from.
+// Col2Im adds the blocks [N, C·k, positions] of a window of k elements to the pixels of an image. It is the adjoint of im2col, which copies
+// the pixels of each window into a block.
 type Col2Im struct {
 	ir.Opaque[Col2Im]
 	ir.Window

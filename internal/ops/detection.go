@@ -193,8 +193,8 @@ func (o RoiAlign) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, erro
 	return []*tensor.Tensor{y}, nil
 }
 
-// bilinear samples a plane at a position between its elements, 0 outside; largest is the largest of the four weighted
-// neighbours, which is what mode max takes the maximum of.
+// bilinear samples a plane at a position between its elements. The plane is 0 outside. largest is the largest of the four weighted
+// neighbours: mode max computes the maximum of these.
 func bilinear(x *tensor.Tensor, plane, h, w int, y, xx float64) (v, largest float64) {
 	if y < -1 || y > float64(h) || xx < -1 || xx > float64(w) || h == 0 || w == 0 || math.IsNaN(y) || math.IsNaN(xx) {
 		return 0, 0

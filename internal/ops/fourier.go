@@ -13,7 +13,7 @@ import (
 // MaxTransform bounds the length of a transform.
 const MaxTransform = 1 << 20
 
-// What an element of a transform takes of memory and time, about.
+// Estimates of the memory and the work for one element of a transform.
 const (
 	transformBytes = 256
 	transformSteps = 32
@@ -107,9 +107,9 @@ func chirp(x []complex128, inverse bool) []complex128 {
 type DFT struct {
 	ir.Opaque[DFT]
 	Axis     int
-	Length   ir.Dim // of the transforms
+	Length   ir.Dim // length of the transforms
 	Inverse  bool
-	OneSided bool // only the half of the spectrum of real numbers that says all
+	OneSided bool // the result has only the first half of the spectrum, from which the other half follows for real numbers
 }
 
 func (o DFT) Infer(in []*ir.Value) ([]ir.Type, error) {

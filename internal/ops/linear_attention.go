@@ -9,10 +9,10 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// LinearAttention is attention without a softmax, as a recurrence over a state [batch, heads, Dk, Dv] for each group of heads.
-// Every step may let the state decay, writes k ⊗ v into it (corrected by what the state has for k already, weighted by beta),
-// and reads q (Yang et al. 2024, Gated Delta Networks). The operands are q, k, v [batch, steps, heads·D], the state before,
-// decay and beta.
+// LinearAttention is attention without a softmax, as a recurrence over a state [batch, heads, Dk, Dv] for each group of heads. Each step
+// multiplies the state by a decay, adds k ⊗ v, and multiplies q by the state. The delta rule first subtracts from v the value that the
+// state has for k, and multiplies the difference by beta (Yang et al. 2024, Gated Delta Networks). The operands are q, k, v [batch, steps,
+// heads·D], the state before, decay and beta.
 type LinearAttention struct {
 	ir.Opaque[LinearAttention]
 	QHeads  int     `ir:"q_num_heads"`

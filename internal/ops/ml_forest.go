@@ -12,7 +12,7 @@ type Forest struct {
 	nodes  []treeNode
 	roots  []int32
 	votes  []vote
-	starts []int32 // of the votes of a leaf
+	starts []int32 // index of the first vote of each leaf
 	sets   []map[float64]bool
 	plain  bool // all branches ask whether a feature is at most a number
 
@@ -25,12 +25,12 @@ type Forest struct {
 
 // A treeNode compares a feature, or is a leaf, which leads to itself: several trees are walked at once, until all are at leaves.
 type treeNode struct {
-	split float64 // of a leaf a NaN, with the leaf's number in the lower bits; of a set its position among the sets
-	test  uint32  // what is done, whether NaN continues after the node, the feature
+	split float64 // number to compare with; for a leaf, a NaN with the leaf's number in its lower bits; for a set, its index in Forest.sets
+	test  uint32  // operation, whether NaN passes the comparison, and feature, as bit fields
 	no    int32
 }
 
-// What a treeNode does. All other comparisons are made of these.
+// The operations of a treeNode. All other comparisons are expressed by these.
 const (
 	isAtMost uint32 = iota
 	isEqual
@@ -220,7 +220,7 @@ type treeTable struct {
 	next     func(i int) (yes, no int) // −1 for a node that is not there
 
 	votes  []vote
-	starts []int32 // by node, and the end
+	starts []int32 // index of the first vote of each node, and the number of votes
 	sets   map[int]map[float64]bool
 }
 

@@ -11,15 +11,15 @@ import (
 
 // A rowModel is a classical model ready to run: it returns numbers for each row of features, and perhaps a label.
 type rowModel struct {
-	labels   *tensor.Tensor // nil: there are none
-	dtype    tensor.DType   // of the numbers; Invalid: the operand's
-	width    int            // numbers of a row
-	features int            // that a row must have
-	steps    int            // that a row takes, about
+	labels   *tensor.Tensor // labels of the rows; nil if there are none
+	dtype    tensor.DType   // type of the scores; Invalid for the operand's type
+	width    int            // number of scores of a row
+	features int            // number of features that a row must have
+	steps    int            // estimate of the steps of a row
 	// score returns the numbers of a row and the position of its label. Numbers of all rows are written one after the other: where they
 	// are fewer than width, the end of the tensor is 0. onnxruntime leaves it unwritten (LinearClassifier, PROBIT of one sum).
 	score  func(x []float64) (scores []float64, label int)
-	forest *Forest // of trees: what score walks through
+	forest *Forest // trees that score evaluates; nil for other models
 }
 
 // infer is the shape rule.
@@ -86,7 +86,7 @@ func regressor(d tensor.DType, targets, features int, score func(x []float64) []
 type Classical[M interface{ read(*reader) *rowModel }] struct {
 	ir.Opaque[Classical[M]]
 	Attrs   ir.Attrs
-	Version int // of the operator set
+	Version int // version of the operator set
 	Results int
 
 	model *rowModel

@@ -122,7 +122,7 @@ func (o LpPool) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error)
 type MaxPool struct {
 	ir.Opaque[MaxPool]
 	ir.Window
-	ColumnMajor bool `ir:"storage_order"` // of the indices: the first spatial axis runs fastest
+	ColumnMajor bool `ir:"storage_order"` // indices count along the first spatial axis first
 	Results     int
 }
 
@@ -182,7 +182,7 @@ func (MaxPool) Least(d tensor.DType) float64 {
 	return 0
 }
 
-// Steps are what the numbers of two neighbours along each spatial axis differ by.
+// Steps returns, for each spatial axis, the difference between the indices of neighbours along the axis.
 func (o MaxPool) Steps(spatial tensor.Shape) []int {
 	steps := spatial.Strides()
 	if o.ColumnMajor {

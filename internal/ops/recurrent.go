@@ -34,7 +34,7 @@ type Recurrent struct {
 	Activations []string
 	Alpha       []float32 `ir:"activation_alpha"`
 	Beta        []float32 `ir:"activation_beta"`
-	Clip        float32   // of what the activations of gates take; 0: none
+	Clip        float32   // bound on the magnitude of the activations' arguments; 0 for none
 	Results     int
 }
 

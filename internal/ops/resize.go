@@ -12,12 +12,12 @@ import (
 // Resize mixes the elements of a result from those of the operand, axis by axis (ONNX, Resize and Upsample).
 type Resize struct {
 	ir.Opaque[Resize]
-	Shape          ir.Shape  // of the result
-	Scales         []float64 // by axis; 0: the quotient of the sizes
-	Roi            []float64 // a start and an end by axis; only tf_crop_and_resize looks at it
+	Shape          ir.Shape  // shape of the result
+	Scales         []float64 // scale of each axis; 0 for the quotient of the sizes
+	Roi            []float64 // a start and an end for each axis; only tf_crop_and_resize uses it
 	Mode           string    // nearest, linear, cubic
 	Coordinates    string
-	Nearest        string // of nearestModes
+	Nearest        string // a key of nearestModes
 	CubicA         float64
 	ExcludeOutside bool
 	Extrapolation  float64
@@ -144,7 +144,7 @@ type Neighbour struct {
 
 const neighbourBytes = 16
 
-// Mixes returns the mix of each of n elements along an axis of size in.
+// Mixes returns the mix of each of n elements of the result along an axis of size in of the operand.
 func (o Resize) Mixes(env *ir.Env, axis, in, n int) []Mix {
 	out := ir.Make[Mix](env, n)
 	taps := o.Taps(axis, in, n)
@@ -156,7 +156,7 @@ func (o Resize) Mixes(env *ir.Env, axis, in, n int) []Mix {
 	return out
 }
 
-// Mix appends the mix of element x of n along an axis of size in.
+// Mix appends the neighbours and weights of element x of n along an axis, for an operand of size in.
 func (o Resize) Mix(m Mix, axis, in, n, x int) Mix {
 	if in == 0 { // everything is outside
 		return m

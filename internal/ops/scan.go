@@ -15,7 +15,7 @@ type Scan struct {
 	Typed
 	States           int
 	InputAxes        []int `ir:"input_axes"`
-	InputDirections  []int `ir:"input_directions"` // 1: from the last element on
+	InputDirections  []int `ir:"input_directions"` // 0 for forwards; 1 for backwards from the last element
 	OutputAxes       []int `ir:"output_axes"`
 	OutputDirections []int `ir:"output_directions"`
 	Batched          bool

@@ -165,7 +165,7 @@ type Compress struct {
 	ir.Opaque[Compress]
 	Typed
 	Axis int
-	Flat bool // of the elements in order, not along an axis
+	Flat bool // the condition selects elements in row-major order, not slices along Axis
 }
 
 func (o Compress) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
@@ -213,7 +213,7 @@ var flatIndicesOf = map[tensor.DType]func(*ir.Env, *tensor.Tensor) []int64{
 }
 
 func typedIndices[T tensor.Element](env *ir.Env, x *tensor.Tensor) []int64 {
-	const chunk = 1 << 12 // of work between looks at the context
+	const chunk = 1 << 12 // number of elements between checks of the context
 	var zero T
 	all, n := tensor.Of[T](x.Aligned()), 0
 	for part := range slices.Chunk(all, chunk) {

@@ -147,7 +147,7 @@ type SplitToSequence struct {
 	ir.Opaque[SplitToSequence]
 	Typed
 	Axis     int
-	KeepDims bool // of single slices
+	KeepDims bool // slices of length 1 keep the axis
 }
 
 func (o SplitToSequence) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {

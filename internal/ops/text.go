@@ -145,7 +145,7 @@ type StringNormalizer struct {
 	ir.Opaque[StringNormalizer]
 	Typed
 	Case      string // NONE, LOWER, UPPER
-	Exact     bool   `ir:"is_case_sensitive"` // of the stop words
+	Exact     bool   `ir:"is_case_sensitive"` // stop words are compared with their case
 	StopWords []string
 	ASCII     bool // only letters of ASCII have cases, as in the locales C and POSIX
 }
@@ -217,8 +217,8 @@ type TfIdfVectorizer struct {
 	Mode     string // TF, IDF, TFIDF
 	Numbers  bool   // the words are integers; the pool has them in decimal
 	Pool     []string
-	Starts   []int `ir:"ngram_counts"`  // where in the pool the n-grams of each length begin
-	Columns  []int `ir:"ngram_indexes"` // of the result, by n-gram
+	Starts   []int `ir:"ngram_counts"`  // index in the pool of the first n-gram of each length
+	Columns  []int `ir:"ngram_indexes"` // column of the result for each n-gram
 	Weights  []float32
 
 	grams map[string]int // words joined by zero bytes → number of the n-gram

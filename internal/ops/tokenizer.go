@@ -18,7 +18,7 @@ type Tokenizer struct {
 	Separators []string
 	Expression string `ir:"tokenexp"`
 	Pad        string `ir:"pad_value"`
-	Mark       bool   // of the beginning and the end of each string
+	Mark       bool   // the beginning and the end of each string get a mark
 	Least      int    `ir:"mincharnum"`
 
 	separators []*regexp.Regexp

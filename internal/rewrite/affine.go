@@ -17,7 +17,7 @@ type affine struct {
 // maxChase bounds the number of values that are followed from one.
 const maxChase = 64
 
-// affineOf follows v to the ranges and sizes that it is made from.
+// affineOf returns the affine form of v over ranges and sizes, by following v to its operands.
 func affineOf(v *ir.Value) (affine, bool) {
 	fuel := maxChase
 	return chase(v, &fuel)
@@ -144,8 +144,8 @@ func (a affine) broadcast(from, to ir.Shape) (affine, bool) {
 	return affine{a.off, at}, true
 }
 
-// longestAxis is what a symbol is taken to be at most where numbers in 32 bits must not wrap: positions count through axes
-// of sequences and images.
+// longestAxis is the assumed maximum of a symbol, for proofs that 32-bit numbers do not overflow. Such numbers are positions along axes of
+// sequences and images.
 const longestAxis = 1 << 24
 
 // fits reports whether all elements are in the range of their type.

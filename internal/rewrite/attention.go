@@ -7,9 +7,9 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// attentionRules find softmax(Scale·q·kᵀ + mask)·v. The rules of products went before: scales are in Alpha, wherever the
-// exporter put them, and q and k have whole rows, kᵀ by TransB. The heads' axis comes second here and third in
-// ir.Attention: the transposes that say so meet those of the exporter and cancel.
+// attentionRules find softmax(Scale·q·kᵀ + mask)·v. The rules for products have run before. So scales are in Alpha, wherever the exporter
+// put them, rows of q and k are contiguous, and kᵀ is expressed by TransB. The axis of heads is the second one here and the third in
+// ir.Attention. The rules insert transposes, which cancel with those of the exporter.
 func attentionRules() []*Rule {
 	q, k, v, mask := value(), value(), value(), value()
 	grouped := node[ir.Attention](q, k, v, optional(mask))
@@ -62,7 +62,7 @@ func attentionRules() []*Rule {
 	}
 }
 
-// attentionPattern is attention as exporters write it, with a name for each part that the builder asks for.
+// An attentionPattern matches attention in an exporter's form. Its fields are the parts that the builder reads.
 type attentionPattern struct {
 	q, k, v *pattern
 

@@ -67,7 +67,7 @@ func exclusion(mask *ir.Value, gone fills) (keep *ir.Value, fill float64) {
 	return mask.Def.Inputs[0], fill
 }
 
-// conjuncts are the operands of a tree of And, of which no more than maxChase are looked at.
+// conjuncts returns the operands of a tree of And, and at most maxChase of them.
 func conjuncts(v *ir.Value) []*ir.Value {
 	all := []*ir.Value{v}
 	for i := 0; i < len(all); {

@@ -25,7 +25,7 @@ const (
 	maxBands = 64
 )
 
-// convRules make products of the convolutions that the target has no kernel for.
+// convRules replace convolutions by products if the target has no kernel for them.
 func convRules() []*Rule {
 	x, w, bias := value(), value(), value()
 	bare := with(node[ir.Conv](x, w, optional(bias), none()), func(o ir.Conv) bool { return o.Act == ir.NoUnary })

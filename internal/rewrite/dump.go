@@ -58,7 +58,7 @@ func (d *dumper) close() error {
 	return d.write("rewrite.html", out.String())
 }
 
-// DumpOptions writes what a program is compiled with into the folder of EnvDump, if there is one.
+// DumpOptions writes the options of a compilation to the folder that EnvDump names, if it is set.
 func DumpOptions(o Options) error {
 	d := dumper{folder: os.Getenv(EnvDump)}
 	if d.folder == "" {

@@ -37,7 +37,7 @@ func mapRule(name string, only int) *Rule {
 	}}
 }
 
-// joinable counts the operands of the root that a map can take in.
+// joinable counts the operands of the root whose nodes a map can include.
 func joinable(m *match) (n int) {
 	if !fusible(m.root) {
 		return 0
@@ -69,7 +69,7 @@ type mapBuilder struct {
 	absorbed []*ir.Node
 }
 
-// joins returns the node that computes x if n can take it over.
+// joins returns the node that computes x if a map of n can include it, and nil otherwise.
 func (r *mapBuilder) joins(n *ir.Node, x *ir.Value) *ir.Node {
 	to := n.Outputs[0].Type.Shape
 	single := func(v *ir.Value) bool { // read by one node only, perhaps twice

@@ -53,9 +53,9 @@ type tableRows struct{ table, index, scale, zero *ir.Value }
 // embedding collects the terms of a sum of table rows.
 type embedding struct {
 	m        *match
-	nodes    []*ir.Node  // all that the sum is made of
-	gathered []tableRows // rows by index
-	fixed    []tableRows // the others
+	nodes    []*ir.Node  // nodes that compute the sum
+	gathered []tableRows // rows that an index selects
+	fixed    []tableRows // other rows
 }
 
 // term takes v apart; false where it is not a sum of table rows. The rows are quantised where q dequantises them.

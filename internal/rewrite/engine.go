@@ -16,7 +16,7 @@ import (
 type Rule struct {
 	Name    string
 	changes Change
-	assumes string // of a rule that changes more than roundings: what makes that right
+	assumes string // assumption under which a rule that changes more than roundings is right; empty for other rules
 	pattern *pattern
 	// build returns the value that replaces the root's first result: one that exists or one that match.emit made. nil means
 	// that the rule does not apply after all (match.refuse says why).
@@ -71,7 +71,7 @@ func (e *engine) constant(name string, t *tensor.Tensor) *ir.Value {
 	return v
 }
 
-// byKind lists rules, in order, for the nodes that they can start from.
+// byKind lists the rules, in order, by the kind of their root node.
 type byKind [ir.NumKinds][]*Rule
 
 func index(rules []*Rule) *byKind {
@@ -93,10 +93,10 @@ type missKey struct {
 // need another walk, and every pass must stay linear.
 const maxSweeps = 16
 
-// how says in which way rules are applied.
+// how has the options of apply.
 type how struct {
-	merge    bool // what they made twice becomes one value in between
-	exact    bool // only those that change no more than roundings
+	merge    bool // equal values that rules have made are merged between rounds
+	exact    bool // only rules that change at most roundings are applied
 	subgraph bool // the graph is the subgraph of a node
 }
 

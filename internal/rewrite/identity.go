@@ -165,7 +165,7 @@ func distinguishesZeros(v *ir.Value, seen map[*ir.Value]bool) bool {
 	})
 }
 
-// maxZeros bounds the values that are looked at.
+// maxZeros limits the number of values that the search visits.
 const maxZeros = 64
 
 // everywhere holds for constants of bools that are all b.

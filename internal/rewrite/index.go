@@ -60,7 +60,7 @@ func indexRules() []*Rule {
 // inTable says whether the indices of a Gather, GatherElements or GatherND are inside of its table.
 func inTable(n *ir.Node) ir.Tri {
 	table, index := n.Inputs[0].Type.Shape, n.Inputs[1]
-	var sizes []ir.Dim // of the axes that an index tuple addresses
+	var sizes []ir.Dim // sizes of the axes that an index tuple addresses
 	switch op := n.Op.(type) {
 	case ir.Gather:
 		sizes = table[op.Axis : op.Axis+1]

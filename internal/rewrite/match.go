@@ -13,9 +13,9 @@ type match struct {
 	rule  *Rule
 	root  *ir.Node
 	bound []binding
-	nodes []*ir.Node // those that the pattern's nodes stand for, in the order in which they were matched
+	nodes []*ir.Node // matched nodes, in the order of matching
 
-	stays    []bool // of nodes: views that others read, too
+	stays    []bool // whether each of nodes is a view that other nodes read as well, so that it stays
 	made     []*ir.Node
 	replaced []replacement
 	origins  []string
@@ -49,13 +49,13 @@ func (m *match) has(p *pattern) bool {
 	return slices.ContainsFunc(m.bound, func(b binding) bool { return b.p == p })
 }
 
-// number returns the only element of the constant that p stands for.
+// number returns the only element of the constant that p matched.
 func (m *match) number(p *pattern) float64 {
 	x, _ := numberOf(m.get(p))
 	return x
 }
 
-// opOf returns the op of the node that computes what p stands for.
+// opOf returns the op of the node that computes the value that p matched.
 func opOf[T ir.Op](m *match, p *pattern) T { return m.get(p).Def.Op.(T) }
 
 // match binds p to v and continues with then; it undoes the binding when that fails. Alternatives are tried in order, so
@@ -98,7 +98,7 @@ func (m *match) find(p *pattern) int {
 	return slices.IndexFunc(m.bound, func(b binding) bool { return b.p == p })
 }
 
-// same holds where a pattern that is used again meets the value that it was for.
+// same reports whether a pattern that occurs twice has matched the same value both times.
 func (m *match) same(p *pattern, bound, v *ir.Value) bool {
 	return bound == v || m.fail(v, p.text+" that is the same value as elsewhere")
 }

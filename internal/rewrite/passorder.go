@@ -5,8 +5,8 @@ import "fmt"
 // A precedence says that one pass runs before another, and what is lost otherwise.
 type precedence struct{ first, then, reason string }
 
-// passOrder is why the passes are as they do: every precedence that a program shows, and no other. What it does not order may
-// change positions. TestPassOrder has a program for each that takes more steps or more arithmetic if the two passes are swapped.
+// passOrder lists the precedences between passes, with their reasons. Passes that it does not order may change places. TestPassOrder has a
+// program for each precedence that takes more steps or more arithmetic if the two passes are swapped.
 var passOrder = []precedence{
 	{"fold", "fused elementwise", "a map of constants is computed in each run, and a neutral operand is one more to read"},
 	{"cse", "quantised", "a scale that two nodes compute is not known to be one scale"},

@@ -15,12 +15,12 @@ type pattern struct {
 	sort     sort
 	text     string // for near misses
 	kinds    []ir.Kind
-	test     func(op ir.Op) bool // of a node's op
+	test     func(op ir.Op) bool // condition on a node's op; nil for none
 	args     []*pattern
 	open     bool        // operands after args may be there
 	commutes bool        // two operands in either order
 	also     bool        // Build replaces this value, too: others may read it
-	fn       ir.BinaryFn // of a chain
+	fn       ir.BinaryFn // function of a chain
 	conds    []condition
 }
 
@@ -188,7 +188,7 @@ func near(c, x float64, d tensor.DType) bool {
 	return c == x || math.Abs(c-x) <= tolerance*math.Abs(x)
 }
 
-// rootKinds are the kinds of nodes that a rule with this pattern can start from.
+// rootKinds returns the kinds of nodes that can be the root of a match.
 func (p *pattern) rootKinds() []ir.Kind {
 	if p.sort != oneOf {
 		return p.kinds

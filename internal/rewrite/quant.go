@@ -696,7 +696,7 @@ func repeated(t *tensor.Tensor, n int) *tensor.Tensor {
 	return y
 }
 
-// nBits is a product with weights in blocks, with nothing in its epilogue from operand upTo on.
+// nBits matches a product with weights in blocks whose epilogue lacks operand upTo and all operands after it.
 func nBits(upTo int) *pattern {
 	return node[ir.MatMulNBits]().rest().when("a product with a free epilogue", func(_ *match, v *ir.Value) bool {
 		for i := upTo; i <= ir.NBitsResidual; i++ {

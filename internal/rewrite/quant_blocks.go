@@ -16,7 +16,7 @@ type storedWeight struct {
 	wide       *ir.Node
 	stored     *ir.Value
 	before     bool // it is transposed before it is widened
-	transposed bool // in all
+	transposed bool // it is transposed, before or after it is widened
 }
 
 // storedWeightOf takes v apart; false where it is none.
@@ -214,7 +214,7 @@ func each(o ir.MatMulNBits, count, along int, f func(n, i, from int)) {
 	if along == 0 {
 		perN, perI = 1, o.N
 	}
-	const strip = 64 // of rows, which stay in the cache while columns are read across them
+	const strip = 64 // number of rows that stay in the cache while columns are read across them
 	for first := 0; first < o.N; first += strip {
 		for i := range count {
 			for n := first; n < min(first+strip, o.N); n++ {

@@ -28,13 +28,13 @@ func quantMaxRule() *Rule {
 	}}
 }
 
-// maxCodes bounds the depth in which quantised values are looked for.
+// maxQuantized limits the depth of the search for quantised values.
 const maxQuantized = 512
 
-// quantizedSources finds the quantised values that, dequantised, a value is made of.
+// quantizedSources finds the quantised form of values whose sources are dequantised values.
 type quantizedSources struct {
 	*match
-	values map[*ir.Value]*ir.Value // nil where there are none
+	values map[*ir.Value]*ir.Value // quantised form of each visited value; nil if it has none
 }
 
 // of returns what quantising v returns, or nil if that is not known without doing so.

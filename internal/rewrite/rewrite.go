@@ -31,9 +31,9 @@ type pass struct {
 	rules []*Rule
 	merge bool // cse whenever the rules went through the graph
 	run   func(g *ir.Graph) int
-	// prove, where Options.Unpad asks for it, changes the graph or says what is in the way.
+	// prove changes the graph or returns the reason why it cannot. It runs if Options.Unpad is set. nil for passes of rules.
 	prove func(g *ir.Graph, t *target.Target, exact bool) (count int, why string)
-	index *byKind // of the rules: subgraphs are graphs, too, and a model may have 100,000
+	index *byKind // the rules by kind; made once, because a pass runs on each subgraph, and a model may have 100,000
 }
 
 func init() {
@@ -77,7 +77,7 @@ var passes = []pass{
 		[]*Rule{quantViewRule(), quantQKVRule(), widenRule()}, identityRules)},
 	{name: "late cse", level: O2, run: cse},
 	{name: "late dce", level: O2, run: dce},
-	// After all fusions, so that it meets few ops, and before subgraphs, which it does not look into.
+	// After the fusions, so that it has to handle few ops.
 	{name: "unpad", level: O2, prove: unpad},
 	{name: "fused elementwise", level: O2, rules: slices.Concat([]*Rule{grownConstant()}, foldRules, elementwiseRules())},
 	{name: "order", level: O2, run: order},
@@ -94,10 +94,10 @@ const EnvDump = "RLXC_DUMP"
 // Stats is what Run did.
 type Stats struct {
 	Before, After int         // nodes
-	Steps         int         // nodes that are not views: what remains to be run
-	Rules         []RuleCount // those that applied, in the order of the passes
+	Steps         int         // nodes that are not views, after all passes
+	Rules         []RuleCount // rules that applied, in the order of the passes
 	NearMisses    []NearMiss
-	Padded        string // why padding is not skipped, where Options.Unpad asked for it
+	Padded        string // why padding is not skipped although Options.Unpad is set; otherwise empty
 	// Endless names the passes whose rules did not terminate and were stopped, each with the busiest rule. This is an error in the rules.
 	// The graph is still correct, but perhaps slower than possible.
 	Endless []string

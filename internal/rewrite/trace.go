@@ -65,10 +65,10 @@ func countLines(text string) int { return strings.Count(text, "\n") }
 // mostLines are those of the graphs that are there as a whole after each pass.
 const mostLines = 5000
 
-// sides are the classes of a diff's lines, by what they begin with.
+// sides are the CSS classes of a diff's lines, by the first character.
 var sides = map[byte]string{' ': "both", '-': "less", '+': "more", '@': "both"}
 
-// changed writes what a pass did: the lines that it changed, with some around them, and the graph as it is then.
+// changed writes the lines that a pass has changed, with some lines around them, and the graph after the pass.
 func changed(r *page.Report, before, after stage) {
 	text := string(diff.Diff("", []byte(before.text), "", []byte(after.text)))
 	list := strings.SplitAfter(strings.TrimSuffix(text, "\n"), "\n")[3:] // the first are names

@@ -209,7 +209,7 @@ func (m *match) untransposed(v *ir.Value, perm []int) *ir.Value {
 // regrouped reports whether a transpose by inner, whose result has shape from, and a reshape to shape to that joins neighbouring axes or
 // splits them are a reshape and a transpose by outer.
 func regrouped(inner []int, from ir.Shape, outer []int, to ir.Shape) bool {
-	few, many := inner, outer // those of the joined axes, and of what these are split into
+	few, many := inner, outer // permutations of the joined axes, and of the axes into which they are split
 	groups, ok := merged(to, from)
 	if !ok {
 		few, many = outer, inner

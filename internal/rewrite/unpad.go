@@ -43,16 +43,16 @@ type unpadding struct {
 	hidesQueries       bool      // an attention's mask also reports what padding sees
 	readsFirst         bool      // a head reads the first token
 	batch, seq, tokens ir.Dim
-	positions          int // that there are vectors for; 0 for any number
+	positions          int // number of positions for which the model has vectors; 0 for any number
 
 	plans    map[*ir.Node]*packedNode
-	dropped  map[*ir.Node]bool     // whose results attention makes itself
-	types    map[*ir.Value]ir.Type // of packed values, once packed
-	late     map[*ir.Value]bool    // what a packed value reaches, and is what it was: one for each text
+	dropped  map[*ir.Node]bool     // nodes that disappear, because attention computes their results itself
+	types    map[*ir.Value]ir.Type // packed type of each packed value
+	late     map[*ir.Value]bool    // values that depend on packed values and keep their form: one element or vector for each text
 	zero     map[*ir.Value]bool    // packed values that are 0 where the mask is
 	masks    map[*ir.Value]*maskValue
-	unmasked map[*ir.Value]*ir.Value // what masks are where all tokens are unmasked
-	drafts   []*ir.Node              // that compute it
+	unmasked map[*ir.Value]*ir.Value // value of each mask if all tokens are unmasked
+	drafts   []*ir.Node              // nodes that compute the values of unmasked
 	packed   []*ir.Value             // operands of Pack after the mask
 
 	pack *ir.Node
@@ -76,12 +76,12 @@ type packedNode struct {
 	n        *ir.Node
 	op       ir.Op
 	readings []reading
-	packs    map[int]int       // results of Pack that go in, by operand
-	swaps    map[int]*ir.Value // operands that others replace; nil for none
-	relative []relativeScores  // that attention adds
-	// pulled: the node stays beside it, for readers that are not packed.
+	packs    map[int]int       // the result of Pack that becomes operand i, for some i
+	swaps    map[int]*ir.Value // the value that replaces operand i, for some i; nil removes the operand
+	relative []relativeScores  // scores by relative position that attention adds
+	// pulled keeps the original node beside the packed one, for readers that are not packed.
 	pulled bool
-	// restores: the result is not a packed value but what it was, one for each text, after a reshape.
+	// restores reports that the result is not packed: after a reshape it has its original form, one element or vector for each text.
 	restores bool
 }
 

@@ -51,11 +51,12 @@ func (u *unpadding) align(v *ir.Value, rank, lead int) (reading, ir.Type) {
 	return 0, ir.Type{}
 }
 
-// A positionTable is a constant that holds what a value holds for each position, and more: those from start on.
+// A positionTable is a constant that contains the elements of a value: rows rows along axis, beginning with row start. The rows are the
+// elements for the positions 0, 1, 2, …
 type positionTable struct {
 	table             *ir.Value
 	axis, start, rows int
-	dequantize        *ir.Node // what was taken, by one scale or one for each column; or nil
+	dequantize        *ir.Node // dequantises the rows, by one scale or one for each column; nil for float tables
 }
 
 // rowsOf returns the operation that dequantizes rows of a table, of that many axes.

@@ -89,7 +89,7 @@ func (u *unpadding) byPosition(n *ir.Node, op ir.Attention) (ir.Attention, *ir.V
 		bias = bias.Def.Inputs[0] // attention broadcasts it anyway
 	}
 	if keep, rest := u.hiding(bias); keep != nil && !op.Causal && op.Window == 0 {
-		if n := keep.Def; n != nil && n.Op.Kind() == ir.KindReshape { // an axis of heads, which bounds have none of
+		if n := keep.Def; n != nil && n.Op.Kind() == ir.KindReshape { // it adds an axis of heads, which bounds do not have
 			from, to := n.Inputs[0].Type.Shape, keep.Type.Shape
 			if _, ok := inserted(from, to); ok && len(from) > 1 && from[len(from)-2:].Equal(to[len(to)-2:]) {
 				keep = n.Inputs[0]

@@ -11,9 +11,9 @@ import (
 // (axis batch) and of one or two of its tokens (axes seqs). values holds the element for each case: bit i of the index is 1 if the token
 // along seqs[i] is kept, 0 if it is padding. nil means that the element depends on positions.
 type maskValue struct {
-	input  *ir.Value // nil for what the mask has no part in
-	batch  int       // axis; −1 where there is none
-	seqs   []int     // axes
+	input  *ir.Value // the mask's input; nil for a value that does not depend on the mask
+	batch  int       // axis of the batch; −1 if there is none
+	seqs   []int     // axes of the sequence
 	values []*tensor.Tensor
 }
 

@@ -126,7 +126,7 @@ func (h headAxes) unjoined(v *ir.Value) *ir.Value {
 	}
 }
 
-// rest is the shape of what a value has for each text and head; nil if it does not have one for each.
+// rest returns the shape of a value without its axes of texts and heads, and nil if it has no such axes.
 func (h headAxes) rest(s ir.Shape) ir.Shape {
 	switch {
 	case len(s) == 4 && s[0].Equal(h.batch) && s[1].Equal(h.heads):

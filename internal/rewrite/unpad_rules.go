@@ -25,12 +25,12 @@ func (u *unpadding) entry(n *ir.Node) bool {
 type need uint8
 
 const (
-	freely  need = iota // the same for all tokens
-	tokens              // of the tokens
-	aligned             // it broadcasts to the result
+	freely  need = iota // the operand is the same for all tokens
+	tokens              // the operand has a part for each token
+	aligned             // the operand broadcasts to the result
 )
 
-// refusal of a rule: what is in the way, and why.
+// An obstacle is the panic of a rule that refuses a node. at is the value in the way, and why the reason.
 type obstacle struct {
 	at  *ir.Value
 	why string

@@ -182,7 +182,8 @@ func controlFlow() (out []hostile) {
 	}
 	add("loop: for ever", "refused limit", model(graph(x, y, loop("", "", steady()))))
 	add("loop: false at once", "returns f32[2]", model(graph(x, y, constant("c", tensor.Scalar(false)), loop("", "c", steady()))))
-	add("loop: trips of two", "refused the number of iterations is i64[2]", model(graph(x, y, constant("m", ints(1, 2)), loop("m", "", steady()))))
+	add("loop: trips of two", "refused the number of iterations is i64[2]",
+		model(graph(x, y, constant("m", ints(1, 2)), loop("m", "", steady()))))
 	add("loop: no trips", "refused ", model(graph(x, y, constant("m", ints()), loop("m", "", steady()))))
 	add("loop: trips a float", "refused ", model(graph(x, y, constant("m", tensor.Scalar(float32(2))), loop("m", "", steady()))))
 	add("loop: condition of none", "refused condition", model(graph(x, y, constant("c", tensor.New(boolean, 0)), loop("", "c", steady()))))
