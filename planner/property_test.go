@@ -63,7 +63,7 @@ func optimum(t require.TestingT, p *Problem) int64 {
 	return plan.Committed
 }
 
-var bruteProblems = flag.Int("brute-problems", 3000, "problems that TestAgainstBruteForce draws")
+var bruteProblems = flag.Int("brute-problems", 1500, "problems that TestAgainstBruteForce and TestStacks draw")
 
 // drawMixed draws up to 8 buffers with separate alignments, fixed offsets, groups, guards, devices and copy lanes.
 func drawMixed(rnd *rand.Rand) (*Problem, Options) {
@@ -275,7 +275,7 @@ func TestPlansRepeatToTheByte(t *testing.T) {
 	for name, p := range map[string]*Problem{"puzzle": puzzle(80, 100, 300, 2), "layered": layered(3000, 1)} {
 		for _, mode := range Modes() {
 			var want map[int]Slot
-			for run := range 20 {
+			for run := range 8 {
 				runtime.GOMAXPROCS(1 + run%8)
 				rnd := rand.New(rand.NewPCG(uint64(run), 1))
 				q := &Problem{Buffers: append([]Buffer(nil), p.Buffers...)}

@@ -16,13 +16,9 @@ func (s sum) at(a, b int64) int64 { return s.c + s.x*a + s.y*b + s.xy*a*b }
 // TestStacks: of random problems with sizes that are sums of products of two symbols, the stack of a plan at one point of a box is a right
 // plan at every other, and at its own no larger than the plan. An arena is largest where all sizes are.
 func TestStacks(t *testing.T) {
-	problems := 20_000
-	if testing.Short() {
-		problems = 1000
-	}
 	rnd := rand.New(rand.NewPCG(39, 1))
 	few := func(values ...int64) int64 { return values[rnd.IntN(len(values))] }
-	for n := range problems {
+	for n := range *bruteProblems {
 		p, sizes := &Problem{}, []sum{}
 		steps := 2 + rnd.IntN(12)
 		for i := range 1 + rnd.IntN(14) {

@@ -87,7 +87,7 @@ const minimallocCapacity = 1 << 20
 
 // capacityTable prints how long it takes to fit the instances into their capacity and into more.
 func capacityTable(b *table) {
-	factors := []float64{1, 1.01, 1.02, 1.05, 1.2}
+	factors := []float64{1, 1.02, 1.2}
 	fmt.Println("Time to fit the minimalloc instances into so many times the capacity of 1048576 bytes")
 	b.row("instance", "buffers", "1.00", "1.01", "1.02", "1.05", "1.20", "lower bound reached in", "minimalloc at 1.00")
 	for _, m := range minimalloc {

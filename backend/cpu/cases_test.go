@@ -357,8 +357,11 @@ func TestKernelsAgreeWithEval(t *testing.T) {
 		levels = levels[len(levels)-1:]
 	}
 	var devices []*cpu.Device
-	for _, set := range levels {
+	for i, set := range levels {
 		for _, threads := range []int{1, 2} {
+			if threads == 1 && i < len(levels)-1 {
+				continue // how a step is cut for threads does not depend on the level, and its kernels are those of two threads
+			}
 			d, err := cpu.Open(backend.Options{CPU: set.Level.String(), Threads: threads})
 			require.NoError(t, err)
 			defer d.Close()
