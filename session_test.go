@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -279,24 +280,59 @@ func TestMemoryLimit(t *testing.T) {
 // TestSlices: under a budget a run takes its batch in slices, as its plan says, and returns the same bits; so does the next run, of another
 // batch in between.
 func TestSlices(t *testing.T) {
-	whole := session(t, CompileOptions{Verify: true})
-	sizes := map[string]int{"batch": 32, "seq": 128}
-	plan, err := whole.engine.Program().Bind(sizes)
+	for _, c := range []struct {
+		name     string
+		model    *Model
+		sizes    map[string]int
+		percents []int64 // of the plan of the whole batch
+	}{
+		{"float32", builtin(t), map[string]int{"batch": 32, "seq": 128}, []int64{90, 50, 31}},
+		{"half", builtinForm(t, "bert-tiny-fp16"), map[string]int{"batch": 9, "seq": 40}, []int64{90, 30}},
+		{"int4", builtinForm(t, "bert-tiny-int4"), map[string]int{"batch": 9, "seq": 40}, []int64{90, 50, 35}},
+		{"QDQ", builtinForm(t, "bert-tiny-qdq"), map[string]int{"batch": 9, "seq": 40}, []int64{90, 50}},
+		{"relative positions", exported(t, "deberta-dynamo-20"), map[string]int{"batch": 9, "seq": 40}, []int64{90, 50, 31}},
+		{"relative positions, legacy export", exported(t, "deberta-legacy-17"), map[string]int{"batch": 9, "seq": 40}, []int64{90, 31}},
+		{"the last token of each text", exported(t, "clip-text-dynamo-20"), map[string]int{"batch": 9, "seq": 20}, []int64{90, 50}},
+	} {
+		t.Run(c.name, func(t *testing.T) { testSlices(t, c.model, c.sizes, c.percents) })
+	}
+}
+
+func testSlices(t *testing.T, m *Model, sizes map[string]int, percents []int64) {
+	inputs := func(batch, seq int) Tensors {
+		in := Tensors{}
+		for name, x := range encoderInputs(batch, seq) {
+			if slices.ContainsFunc(m.Inputs(), func(v ValueInfo) bool { return v.Name == name }) {
+				in[name] = x
+			}
+		}
+		for i := range batch * seq { // the exports have 99 tokens
+			in["input_ids"].SetInt64(i, in["input_ids"].Int64(i)%99)
+		}
+		return in
+	}
+	in, fewer := inputs(sizes["batch"], sizes["seq"]), inputs(3, sizes["seq"]-7)
+	whole, err := m.Compile(t.Context(), CompileOptions{Verify: true})
 	require.NoError(t, err)
-	in, fewer := encoderInputs(32, 128), encoderInputs(3, 100)
+	defer whole.Close()
+	plan, err := whole.Plan(sizes)
+	require.NoError(t, err)
+	s, err := whole.NewSession()
+	require.NoError(t, err)
+	defer s.Close()
+	out, err := s.Run(t.Context(), in)
+	require.NoError(t, err)
 	want := map[string][]byte{}
-	out, err := whole.Run(t.Context(), in)
-	require.NoError(t, err)
 	for name, x := range out {
 		want[name] = bytes.Clone(x.Bytes())
 	}
-	for _, percent := range []int64{90, 70, 50} {
-		p, err := builtin(t).Compile(t.Context(), CompileOptions{Verify: true, MemoryLimit: plan.Planned.Plan.Committed * percent / 100})
+	for _, percent := range percents {
+		p, err := m.Compile(t.Context(), CompileOptions{Verify: true, MemoryLimit: plan.Plan.Committed * percent / 100})
 		require.NoError(t, err)
 		report, err := p.Plan(sizes)
 		require.NoError(t, err)
 		require.Greater(t, report.Slices, 1)
-		require.GreaterOrEqual(t, report.Slices*report.Dims["batch"], 32)
+		require.GreaterOrEqual(t, report.Slices*report.Dims["batch"], sizes["batch"])
 		s, err := p.NewSession()
 		require.NoError(t, err)
 		for i := range 3 {
@@ -312,6 +348,16 @@ func TestSlices(t *testing.T) {
 		require.NoError(t, s.Close())
 		require.NoError(t, p.Close())
 	}
+}
+
+// TestNoSlicesOfDynamicScales: the scale of a product that quantises its operand follows from all rows of the batch.
+func TestNoSlicesOfDynamicScales(t *testing.T) {
+	p, err := builtinForm(t, "bert-tiny-int8").Compile(t.Context(), CompileOptions{MemoryLimit: 64 << 10})
+	require.NoError(t, err)
+	defer p.Close()
+	_, err = p.Plan(map[string]int{"batch": 9, "seq": 40})
+	require.ErrorIs(t, err, ErrMemory)
+	require.ErrorContains(t, err, "the scale of its quantised values follows from all rows of batch")
 }
 
 func TestCompileOptionsThatCannotBe(t *testing.T) {

@@ -19,6 +19,13 @@ func (d *processor) matMulNBitsEntry() entry {
 		InPlace: func(n *ir.Node, i int) bool {
 			return i == ir.NBitsResidual && n.Op.(ir.MatMulNBits).Act == ir.NoUnary // see kernel.GemmArgs
 		},
+		Algorithm: func(n *ir.Node) int { // digits of float rows sum up other roundings; products of rounded rows are exact either way
+			op := n.Op.(ir.MatMulNBits)
+			if rows := n.Outputs[0].Type.Elements() / op.N; !op.Int8 && d.newGemmDigits(n, rows) != nil {
+				return 1
+			}
+			return 0
+		},
 		Scratch: func(n *ir.Node) []int64 {
 			op, rows := n.Op.(ir.MatMulNBits), n.Outputs[0].Type.Elements()/n.Op.(ir.MatMulNBits).N
 			if g := d.newGemmDigits(n, rows); g != nil {

@@ -53,6 +53,7 @@ type entry struct {
 	InPlace       func(n *ir.Node, i int) bool
 	StridedResult func(n *ir.Node, strides []int) bool
 	Scratch       func(n *ir.Node) []int64
+	Algorithm     func(n *ir.Node) int
 	TakesStored   func(n *ir.Node, i int) bool
 	ReadsPacked   func(n *ir.Node) bool
 	Bind          bindFunc
@@ -67,7 +68,8 @@ type bindFunc func(b *binder, n *ir.Node, in, out []operand) (step, error)
 // kernel is what the passes before planning need to know.
 func (e *entry) kernel() target.Kernel {
 	return target.Kernel{Runs: target.OnKernel, Supports: e.Supports, Strided: e.Strided, InPlace: e.InPlace,
-		StridedResult: e.StridedResult, Scratch: e.Scratch, TakesStored: e.TakesStored, Shares: e.Shares, ReadsPacked: e.ReadsPacked}
+		StridedResult: e.StridedResult, Scratch: e.Scratch, TakesStored: e.TakesStored, Shares: e.Shares, ReadsPacked: e.ReadsPacked,
+		Algorithm: e.Algorithm}
 }
 
 // always is for kernels that share the steps of all nodes that are alike.

@@ -166,7 +166,7 @@ func (s *Session) Run(ctx context.Context, inputs map[string]*tensor.Tensor) (ma
 	if err := f.bindInputs(nil); err != nil {
 		return nil, err
 	}
-	if f.sliced.rows == 0 || !maps.Equal(f.sliced.sizes, f.sizes) {
+	if f.sliced.count == 0 || !maps.Equal(f.sliced.sizes, f.sizes) {
 		out, err := f.run(ctx, 0)
 		switch {
 		case !errors.Is(err, ErrMemory):

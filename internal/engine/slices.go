@@ -43,7 +43,7 @@ func (f *frame) runSlices(ctx context.Context) ([]*tensor.Tensor, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := f.s.use.memory.Fits(results + s.arena - f.s.holding()); err != nil {
+	if err := f.s.use.memory.Fits(results + max(0, s.arena-f.s.holding())); err != nil {
 		f.forget() // arenas of other sizes are in the way
 	}
 	if err := f.s.use.memory.Take(results); err != nil {
@@ -58,8 +58,8 @@ func (f *frame) runSlices(ctx context.Context) ([]*tensor.Tensor, error) {
 		out[i] = tensor.New(t.DType, t.Sizes()...)
 	}
 	all := s.sizes[k.symbol]
-	for lo := 0; lo < all; lo += s.rows {
-		hi := min(lo+s.rows, all)
+	for i := range s.count {
+		lo, hi := s.bounds(i, all)
 		for i, v := range f.graph.Inputs {
 			if f.values[v] = in[v]; !k.inputs[i] {
 				continue

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"slices"
@@ -72,6 +73,43 @@ var batchTests = []struct{ graph, fails string }{
 		coordinates="asymmetric", nearest="floor"} return %4 }`, ""},
 	{`(%0 "x": f32[b,8,8]) { %4 = onnx.Resize(%0) {shape=[2*b,8,8], scales=[2,1,1], mode="nearest", coordinates="asymmetric",
 		nearest="floor"} return %4 }`, "independent"},
+	{`(%0 "i": i64[b,6]) { const %1: i8[9,3] = data const %2: f32[3] = data const %3: f32[6,3] = data
+		%4 = qembedding(_, _, %1, %0, %2, _, %3, _, _, _) return %4 }`, ""},
+	{`(%0 "x": f32[b,5,32], %1 "r": f32[b,5,8]) { const %2: u8[8,1,16] = data const %3: f32[8] = data
+		%4 = matmul_nbits(%0, %2, %3, _, _, _, %1) {k=32, n=8, bits=4, block=32, int8=true} return %4 }`, ""},
+	{`(%0 "x": u8[b,5,32]) { const %1: i8[32,8] = data const %2: f32[] = data const %3: f32[8] = data const %4: u8[] = data
+		%5 = onnx.QMatMul(%0, %1, %4, _, %2, %3) {act=relu} return %5 }`, ""},
+	{`(%0 "x": u8[b,5,8]) { const %1: f32[] = data %2 = onnx.QMatMul(%0, %0, _, _, %1, %1) {transb=true} return %2 }`, ""},
+	{`(%0 "x": u8[b,8]) { const %1: f32[] = data %2 = onnx.QMatMul(%0, %0, _, _, %1, %1) {transb=true} %3 = matmul(%2, %2) return %3 }`,
+		"independent"},
+	{`(%0 "x": f32[b,5,32]) { const %1: i8[32,8] = data const %2: f32[8] = data %3 = onnx.QMatMul(%0, %1, _, _, _, %2) return %3 }`,
+		"scale of its quantised values follows from all rows"},
+	{`(%0 "x": f32[b,5]) { %1, %2, %3 = onnx.DynamicQuantizeLinear(%0) return %1 }`, "scale of its quantised values follows from all rows"},
+	{`(%0 "x": f32[b,5]) { const %1: f32[] = [0.5] const %2: u8[] = [7] %3 = quantize(%0, %1, %2) {to=u8}
+		%4 = dequantize(%3, %1, %2) {to=f32} return %4 }`, ""},
+	{`(%0 "x": f32[b,5]) { const %1: f32[5] = [1,2,3,4,5] %2 = quantize(%0, %1) {to=i8, axis=1} return %2 }`, ""},
+	{`(%0 "x": f32[b,5], %1 "s": f32[b]) { %2 = quantize(%0, %1) {to=i8} return %2 }`, "independent"},
+	{`(%0 "x": f32[b,6]) { const %1: f32[6] = data const %2: f32[] = [0.5] const %3: u8[] = [7]
+		%4, %5 = qlayernorm(%0, %1, _, %0, _, _, %2, %3) {axes=1, float=true} %6 = reduce_max(%5) {axes=[1]}
+		return %6 }`, ""},
+	{`(%0 "x": u8[b,7,2,8], %1 "m": f32[b,1,1,7]) { const %2: f32[] = [0.02] const %3: u8[] = [7]
+		%4 = qattention(%0, %0, %0, %1, %2, %3, %2, %3, %2, %3, _, _, %2, %3) return %4 }`, ""},
+	{`(%0 "x": f32[b,6,4]) { const %1: f32[2,4,3] = data %2 = tile(%1) {repeats=[b,1,1]} %3 = reshape(%0) {shape=[2*b,3,4]}
+		%4 = matmul(%3, %2) return %4 }`, ""},
+	{`(%0 "x": f32[b,6,4]) { const %1: f32[2,4,3] = data %2 = tile(%1) {repeats=[1,b,1]} return %2 }`, "computes values from all rows"},
+	{`(%0 "x": f32[b,6]) { const %1: i64[1,3] = [5,0,2] %2 = expand(%1) {shape=[b,3]}
+		%3 = gather_elements(%0, %2) {axis=1} return %3 }`, ""},
+	{`(%0 "x": f32[b,6]) { const %1: i64[1,6] = data %2 = expand(%1) {shape=[b,6]}
+		%3 = gather_elements(%0, %2) return %3 }`, "independent"},
+	{`(%0 "x": f32[b,6,4], %1 "i": i64[b,1]) { %2 = range() {step=1, len=b, dtype=i64} %3 = reshape(%2) {shape=[b,1]}
+		%4 = concat(%3, %1) {axis=1} %5 = gather_nd(%0, %4) return %5 }`, ""},
+	{`(%0 "x": f32[b,6,4], %1 "i": i64[b,1]) { %2 = range() {start=1, step=1, len=b, dtype=i64} %3 = reshape(%2) {shape=[b,1]}
+		%4 = concat(%3, %1) {axis=1} %5 = gather_nd(%0, %4) return %5 }`, "computes values from all rows"},
+	{`(%0 "x": f32[b,6,4], %1 "i": i64[b,1]) { %2 = range() {step=1, len=b, dtype=i64} %3 = reshape(%2) {shape=[b,1]}
+		%4 = concat(%1, %3) {axis=1} %5 = gather_nd(%0, %4) return %5 }`, "independent"},
+	{`(%0 "x": i64[b,1]) { %2 = range() {step=1, len=b, dtype=i64} %3 = reshape(%2) {shape=[b,1]}
+		%4 = add(%0, %3) return %4 }`, "independent"},
+	{`(%0 "x": i64[b,1]) { %2 = range() {step=1, len=b, dtype=i64} return %2 }`, "no axis 0 of size"},
 	{`(%0 "x": f32[b,6]) { %1, %2 = onnx.TopK(%0) {k=2, axis=1} return %1 }`, "independent"}, // no rule
 	{`(%0 "x": f32[b,6], %1 "y": f32[6]) { %2 = tanh(%0) %3 = tanh(%1) return %2, %3 }`, "has no axis 0 of size"},
 	{`(%0 "x": f32[3,6]) { %1 = tanh(%0) return %1 }`, "no input has an axis 0 of free size"},
@@ -192,4 +230,42 @@ func TestNoSlicesOfDeviceTensors(t *testing.T) {
 	_, err = s.Run(t.Context(), in)
 	require.ErrorIs(t, err, ErrMemory)
 	require.ErrorContains(t, err, "cannot be split into slices: inputs or outputs are device tensors")
+}
+
+// TestSlicesKeepTheAlgorithm: the kernel of a product with weights in blocks computes few rows by another algorithm than many. At each
+// limit a run in slices returns the bits of the whole batch, or fails.
+func TestSlicesKeepTheAlgorithm(t *testing.T) {
+	c := `(%0 "x": f32[b,5,32]) { const %1: u8[64,1,16] = data const %2: f32[64] = data
+		%3 = matmul_nbits(%0, %1, %2) {k=32, n=64, bits=4, block=32} %4 = reduce_max(%3) {axes=[1,2]} return %4 as "y" }`
+	in := map[string]*tensor.Tensor{"x": numbers(1, 24, 5, 32)}
+	run := func(limit int64) (y []byte, slices int, err error) {
+		p, err := Compile(t.Context(), text(c), text(c).Graph, options.Compile{MemoryLimit: limit, Threads: 1, Verify: true})
+		require.NoError(t, err)
+		defer p.Close()
+		s, err := p.NewSession()
+		require.NoError(t, err)
+		defer s.Close()
+		out, err := s.Run(t.Context(), in)
+		if err != nil {
+			require.ErrorIs(t, err, ErrMemory)
+			return nil, 0, err
+		}
+		return bytes.Clone(out["y"].Bytes()), s.mainFrame().sliced.count, nil
+	}
+	want, count, err := run(1 << 30)
+	require.NoError(t, err)
+	require.Zero(t, count)
+	seen := map[int]bool{}
+	for limit := int64(40 << 10); limit > 1<<10; limit -= 512 {
+		got, count, err := run(limit)
+		if err != nil {
+			if strings.Contains(err.Error(), "other results") {
+				require.ErrorContains(t, err, "its kernel computes few rows by another algorithm")
+			}
+			continue
+		}
+		require.Equal(t, want, got, "%d slices", count)
+		seen[count] = true
+	}
+	require.Greater(t, len(seen), 1, "some limit needs slices")
 }

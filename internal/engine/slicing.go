@@ -4,16 +4,21 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 
 	"github.com/rlxc/rlxc/ir"
 )
 
-// A slicing is the batch of a run in slices of that many rows, the last one of fewer.
+// A slicing divides the batch of a run into slices of as many rows as possible, or one fewer.
 type slicing struct {
 	sizes ir.Binding // of the whole batch
-	rows  int
-	arena int64 // bytes that a slice needs
+	count int        // number of slices; 0 means that there is no slicing
+	rows  int        // rows of the largest slice
+	arena int64      // bytes that a slice needs
 }
+
+// bounds returns the rows [lo, hi) of slice i of a batch. For example, 3 slices of 7 rows are [0,2), [2,4) and [4,7).
+func (s *slicing) bounds(i, all int) (lo, hi int) { return i * all / s.count, (i + 1) * all / s.count }
 
 // findSlicing finds the most rows at a time that fit. It returns cause, the error of the whole batch, if none do.
 func (p *plans) findSlicing(sizes ir.Binding, cause error) (slicing, error) {
@@ -53,12 +58,40 @@ func (p *plans) findSlicing(sizes ir.Binding, cause error) (slicing, error) {
 		}
 		return slicing{}, cause
 	}
-	slices := (sizes[k.symbol] + low - 1) / low
-	rows := (sizes[k.symbol] + slices - 1) / slices // about as many in each
+	count := (sizes[k.symbol] + low - 1) / low
+	rows := (sizes[k.symbol] + count - 1) / count
 	if err := fits(rows); err != nil {
 		return slicing{}, err
 	}
-	return slicing{maps.Clone(sizes), rows, arena}, nil
+	for _, rows := range []int{rows, sizes[k.symbol] / count} {
+		if err := p.keepsBits(sizes, k.resized(sizes, rows)); err != nil {
+			return slicing{}, fmt.Errorf("%w, and %d rows of %s have other results than the whole batch: %v", cause, rows, k.symbol, err)
+		}
+	}
+	return slicing{maps.Clone(sizes), count, rows, arena}, nil
+}
+
+// keepsBits fails if a kernel runs by another algorithm at some sizes than at others. The error names the node.
+func (p *plans) keepsBits(from, to ir.Binding) error {
+	t, graph := p.device.Target(), p.main.stages[0].graph
+	several := func(n *ir.Node) bool { return t.Kernels[n.Op.Kind()].Algorithm != nil }
+	if !slices.ContainsFunc(graph.Nodes, several) {
+		return nil
+	}
+	var bound [2][]*ir.Node // a Bind may fold other nodes away, which depend on sizes alone
+	for i, sizes := range []ir.Binding{from, to} {
+		g, err := graph.Bind(sizes, false)
+		if err != nil {
+			return bindError(err)
+		}
+		bound[i] = slices.DeleteFunc(g.Nodes, func(n *ir.Node) bool { return !several(n) })
+	}
+	for i, n := range bound[0] {
+		if i >= len(bound[1]) || t.Algorithm(n) != t.Algorithm(bound[1][i]) {
+			return n.Fail(errors.New("its kernel computes few rows by another algorithm"))
+		}
+	}
+	return nil
 }
 
 // findIndependent is Program.independent.
@@ -104,5 +137,5 @@ func (p *plans) Slice(dims map[string]int, cause error) (slice map[string]int, c
 		return nil, 0, err
 	}
 	k, _ := p.independent()
-	return k.resized(sizes, s.rows), (sizes[k.symbol] + s.rows - 1) / s.rows, nil
+	return k.resized(sizes, s.rows), s.count, nil
 }

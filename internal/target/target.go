@@ -47,6 +47,9 @@ type Kernel struct {
 	StridedResult func(n *ir.Node, strides []int) bool
 	// Scratch returns the sizes in bytes of the buffers that the kernel needs while it runs.
 	Scratch func(n *ir.Node) []int64
+	// Algorithm returns a number for the algorithm that the kernel uses for a bound node; nil: one for all sizes. Of two nodes that differ
+	// only in their number of rows, equal rows have results of equal bits if the algorithm is the same.
+	Algorithm func(n *ir.Node) int
 	// LateReads is the number of steps after its own during which the kernel may still read its operands (deferred host
 	// kernels, asynchronous copies).
 	LateReads func(n *ir.Node) int
@@ -99,6 +102,14 @@ func (t *Target) Where(n *ir.Node) Runs {
 func (t *Target) Strided(n *ir.Node, i int, strides []int) bool {
 	r := &t.Kernels[n.Op.Kind()]
 	return t.Where(n) == OnKernel && r.Strided != nil && r.Strided(n, i, strides)
+}
+
+// Algorithm returns the number of the algorithm that runs a bound node; see Kernel.Algorithm.
+func (t *Target) Algorithm(n *ir.Node) int {
+	if r := &t.Kernels[n.Op.Kind()]; r.Algorithm != nil && t.Where(n) == OnKernel {
+		return r.Algorithm(n)
+	}
+	return 0
 }
 
 // InPlace reports whether result 0 of n may take over operand i. A host step has read all its operands when it writes its
