@@ -1,6 +1,7 @@
 package ir
 
 import (
+	"errors"
 	"fmt"
 	"reflect"
 	"slices"
@@ -109,8 +110,60 @@ func (n *Node) Label() string {
 	return fmt.Sprintf("%s and %d more", files.Quote(n.Origins[0]), len(n.Origins)-1)
 }
 
-// Fail wraps err with the node's name.
-func (n *Node) Fail(err error) error { return &ShapeError{Node: n.Label(), Op: OpName(n.Op), Err: err} }
+// Fail wraps err with the node's name. If sizes do not broadcast because a table has too few positions, the error also names the table.
+func (n *Node) Fail(err error) error {
+	if sizes := (*broadcastError)(nil); errors.As(err, &sizes) {
+		for _, v := range n.Inputs {
+			table := positionTable(v)
+			if table == nil {
+				continue
+			}
+			if rows, ok := table.Type.Shape[0].Const(); ok && (rows == sizes.a || rows == sizes.b) {
+				err = fmt.Errorf("%w: %w", tooFewPositions(table, N(sizes.a+sizes.b-rows)), err)
+				break
+			}
+		}
+	}
+	return &ShapeError{Node: n.Label(), Op: OpName(n.Op), Err: err}
+}
+
+// tooFewPositions is the error of more positions than a table has rows.
+func tooFewPositions(table *Value, positions Dim) error {
+	name := ""
+	if table.Name != "" {
+		name = " " + files.Quote(table.Name)
+	}
+	return fmt.Errorf("%v positions, and the position table%s has %v rows", positions, name, table.Type.Shape[0])
+}
+
+// positionTable returns the constant table [positions, width] whose rows v holds by position: v is Gather(table, index), and index depends
+// on no input of the graph. It returns nil for other values.
+func positionTable(v *Value) *Value {
+	if v == nil || v.Def == nil || v.Def.Op.Kind() != KindGather {
+		return nil
+	}
+	table := v.Def.Inputs[0]
+	if table == nil || table.Const == nil || len(table.Type.Shape) != 2 || !followsFromSizes(v.Def.Inputs[1], 8) {
+		return nil
+	}
+	return table
+}
+
+// followsFromSizes reports whether v follows from constants and sizes alone, by at most depth nodes. Position ids take one or two.
+func followsFromSizes(v *Value, depth int) bool {
+	switch {
+	case v == nil || v.Const != nil:
+		return true
+	case v.Def == nil || depth == 0:
+		return false
+	}
+	for _, in := range v.Def.Inputs {
+		if !followsFromSizes(in, depth-1) {
+			return false
+		}
+	}
+	return true
+}
 
 // bindFold bounds, in elements, the operands and results of what Bind computes.
 const bindFold = 1 << 14

@@ -230,6 +230,13 @@ func dominated(op atomOp, args []arg) []arg {
 	return args
 }
 
+// A broadcastError is two sizes that differ where neither is 1.
+type broadcastError struct{ a, b int }
+
+func (e *broadcastError) Error() string {
+	return fmt.Sprintf("sizes %d and %d do not broadcast", e.a, e.b)
+}
+
 // BroadcastDim is the size that two sizes broadcast to (NumPy's rule). When neither is known to be 1 and they are not
 // known to be equal, the answer is left to Bind, which also reports sizes that do not broadcast.
 func BroadcastDim(a, b Dim) (Dim, error) {
@@ -245,7 +252,7 @@ func BroadcastDim(a, b Dim) (Dim, error) {
 	kb, okb := b.Const()
 	switch {
 	case oka && okb:
-		return Dim{}, fmt.Errorf("sizes %d and %d do not broadcast", ka, kb)
+		return Dim{}, &broadcastError{ka, kb}
 	case oka:
 		return a, nil // b is 1 or a: Bind's stride says which, and its guard refuses others
 	case okb:

@@ -4,9 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"runtime"
 	"slices"
 	"strings"
 
+	"github.com/rlxc/rlxc/internal/files"
 	"github.com/rlxc/rlxc/tensor"
 )
 
@@ -113,12 +115,82 @@ func (Custom) named() map[string]Op { return nil }
 // Infer returns the recorded types.
 func (o Custom) Infer([]*Value) ([]Type, error) { return o.Types, nil }
 
+// A PanicError is a panic in a user's code: in the shape rule or the kernel of a custom operator. Its text ends with the stack, from where
+// the panic was raised up to where rlxc called that code.
+type PanicError struct {
+	Op    string // name of the operator, with its domain
+	Part  string // "shape rule" or "kernel"
+	Value any    // what panic was called with
+	Stack string // a line for each call: "\n\tpackage.function (file:line)"
+}
+
+// Error implements error.
+func (e *PanicError) Error() string {
+	return fmt.Sprintf("the %s of custom operator %s panicked: %v%s", e.Part, e.Op, e.Value, e.Stack)
+}
+
+// Unwrap returns the value of the panic if it is an error, and nil otherwise.
+func (e *PanicError) Unwrap() error {
+	err, _ := e.Value.(error)
+	return err
+}
+
+// guard returns a panic of d's code as an error. It is deferred by the function that calls this code. A read beyond the end of a model's
+// file that was truncated is left to the caller, as it is no fault of the user's code.
+func (d *OpDef) guard(part string, err *error) {
+	r := recover()
+	if r == nil {
+		return
+	}
+	if files.FaultError(r) != nil {
+		panic(r)
+	}
+	*err = &PanicError{Op: d.Name, Part: part, Value: r, Stack: userStack()}
+}
+
+// userStack lists the calls between a panic and the method of this file that called the user's code, the innermost first.
+func userStack() string {
+	pcs := make([]uintptr, 64) // enough to find a mistake
+	frames := runtime.CallersFrames(pcs[:runtime.Callers(1, pcs)])
+	var text strings.Builder
+	panicked := false
+	for more := true; more; {
+		var f runtime.Frame
+		f, more = frames.Next()
+		switch {
+		case f.Function == "runtime.gopanic":
+			panicked = true
+		case !panicked, strings.HasPrefix(f.Function, "runtime."): // such as runtime.goPanicIndex
+		case strings.HasPrefix(f.Function, callerOfUsers):
+			return text.String()
+		default:
+			fmt.Fprintf(&text, "\n\t%s (%s:%d)", f.Function, f.File, f.Line)
+		}
+	}
+	return text.String()
+}
+
+// callerOfUsers begins the names of the methods that call the user's code: Types and eval.
+var callerOfUsers = reflect.TypeFor[OpDef]().PkgPath() + ".(*OpDef)."
+
+// Types returns the types of the results by the shape rule. A panic in the shape rule is a *PanicError.
+func (d *OpDef) Types(in []Type, attrs Attrs) (out []Type, err error) {
+	defer d.guard("shape rule", &err)
+	return d.Infer(in, attrs)
+}
+
+// eval computes the results by the kernel. A panic in the kernel is a *PanicError.
+func (d *OpDef) eval(in []*tensor.Tensor, attrs Attrs) (out []*tensor.Tensor, err error) {
+	defer d.guard("kernel", &err)
+	return d.Eval(in, attrs)
+}
+
 // Eval computes the results of the node, which are the first ones of the kernel.
 func (o Custom) Eval(env *Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	if o.Def == nil {
 		return nil, fmt.Errorf("no custom operator %s is registered", o.Name)
 	}
-	out, err := o.Def.Eval(in, o.Attrs)
+	out, err := o.Def.eval(in, o.Attrs)
 	if err != nil {
 		return nil, err
 	}

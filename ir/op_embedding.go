@@ -47,7 +47,7 @@ func (o Embedding) Infer(in []*Value) ([]Type, error) {
 		if by == nil {
 			rows := table.Type.Shape[0]
 			if positions := index.Shape[len(index.Shape)-1]; Same(rows, N(1)) == No && LessEqual(positions, rows) == No {
-				return nil, fmt.Errorf("%v positions for a table of %v", positions, rows)
+				return nil, tooFewPositions(table, positions)
 			}
 			continue
 		}

@@ -32,7 +32,7 @@ func TestEmbedding(t *testing.T) {
 	_, err = ir.Interpret(g, []*tensor.Tensor{tensor.FromSlice([]int64{0, 3}, 1, 2), types})
 	require.ErrorContains(t, err, "index 3 is outside an axis of size 3")
 	_, err = g.Bind(ir.Binding{"b": 1, "s": 3}, true)
-	require.ErrorContains(t, err, "3 positions for a table of 2")
+	require.ErrorContains(t, err, "3 positions, and the position table has 2 rows")
 }
 
 func TestEmbeddingOperands(t *testing.T) {

@@ -1,6 +1,7 @@
 package lower
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/rlxc/rlxc/ir"
@@ -25,8 +26,10 @@ func (b *builder) lowerCustom(d *ir.OpDef, op operator, in []*ir.Value) ([]*ir.V
 			types[i] = v.Type
 		}
 	}
-	out, err := d.Infer(types, op.attrs)
-	if err != nil {
+	out, err := d.Types(types, op.attrs)
+	if panicked := (*ir.PanicError)(nil); errors.As(err, &panicked) {
+		return nil, err
+	} else if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrInvalid, err)
 	}
 	if len(out) < len(op.outputs) {

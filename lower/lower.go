@@ -22,6 +22,7 @@
 package lower
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -221,7 +222,7 @@ type builder struct {
 
 	problems []error
 	warnings []string            // without those that were given before
-	unknown  map[string][]string // operator → nodes
+	unknown  map[string]*unknown // operators without a lowering, by name
 }
 
 // scope resolves names; a subgraph or function body has a separate one.
@@ -269,13 +270,14 @@ func (b *builder) report() error {
 	}
 	var lines []string
 	for _, op := range slices.Sorted(maps.Keys(b.unknown)) {
-		nodes := b.unknown[op]
+		unknown := b.unknown[op]
+		nodes := unknown.nodes
 		shown := nodes[:min(len(nodes), 3)]
 		line := fmt.Sprintf("  %s at node %s", op, strings.Join(shown, ", "))
 		if len(nodes) > len(shown) {
 			line += fmt.Sprintf(" and %d more", len(nodes)-len(shown))
 		}
-		if why, ok := leftOut[op]; ok {
+		if why := cmp.Or(leftOut[op], unknown.hint); why != "" {
 			line += ": " + why
 		}
 		lines = append(lines, line)

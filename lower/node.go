@@ -3,8 +3,12 @@ package lower
 import (
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
 
 	"github.com/rlxc/rlxc/internal/files"
+	"github.com/rlxc/rlxc/internal/spelling"
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/onnx"
 	"github.com/rlxc/rlxc/onnx/onnxpb"
@@ -105,14 +109,52 @@ func (b *builder) operands(n *onnxpb.NodeProto, s *scope, name string) (in []*ir
 // unknownOperator keeps an operator that no lowering knows for the report.
 func (b *builder) unknownOperator(n *onnxpb.NodeProto, name string) {
 	if b.unknown == nil {
-		b.unknown = map[string][]string{}
+		b.unknown = map[string]*unknown{}
 	}
-	key := n.GetOpType()
-	if d := domain(n.GetDomain()); d != "ai.onnx" {
-		key = d + "." + key
+	d := domain(n.GetDomain())
+	key := files.Plain(spelled(d, n.GetOpType()))
+	if b.unknown[key] == nil {
+		b.unknown[key] = &unknown{hint: b.meant(d, n.GetOpType())}
 	}
-	key = files.Plain(key)
-	b.unknown[key] = append(b.unknown[key], onnx.Quote(name))
+	b.unknown[key].nodes = append(b.unknown[key].nodes, onnx.Quote(name))
+}
+
+// unknown is an operator of the model without a lowering.
+type unknown struct {
+	nodes []string // the quoted names of its nodes
+	hint  string   // which operator was probably meant, or from which opset on it exists; may be empty
+}
+
+// spelled is an operator's name in messages, in which the domain of ONNX is left out.
+func spelled(domain, name string) string {
+	if domain == "ai.onnx" {
+		return name
+	}
+	return domain + "." + name
+}
+
+// meant returns a hint about an operator without a lowering: the opset that has it, or the operator of nearly that domain and name.
+func (b *builder) meant(domain, name string) string {
+	if rows := rowsByName[domain][name]; len(rows) > 0 {
+		return fmt.Sprintf("it exists from version %d of the operators of %s on", rows[len(rows)-1].since, domain)
+	}
+	names := map[string][]string{}
+	for d, rows := range rowsByName {
+		names[d] = slices.Sorted(maps.Keys(rows))
+	}
+	for _, own := range b.custom {
+		dot := strings.LastIndexByte(own.Name, '.')
+		d := own.Name[:dot]
+		if d == "onnx" {
+			d = "ai.onnx"
+		}
+		names[d] = append(names[d], own.Name[dot+1:])
+	}
+	d := spelling.Nearest(domain, slices.Sorted(maps.Keys(names)))
+	if near := spelling.Nearest(name, names[d]); near != "" {
+		return fmt.Sprintf("did you mean %s?", spelled(d, near))
+	}
+	return ""
 }
 
 // attrs decodes a node's attributes; inside a function, references are resolved to the call's.

@@ -26,7 +26,7 @@ const (
 var (
 	errNesting   = fmt.Errorf("messages nest deeper than %d", maxNesting)
 	errMalformed = errors.New("malformed protobuf")
-	errTruncated = errors.New("the data ends in the middle of a field")
+	errTruncated = errors.New("the file is truncated: it ends in the middle of a field")
 )
 
 // unmarshal reads the message m from the bytes of a file. The large bytes fields of m become slices of b.
@@ -56,11 +56,11 @@ func decode(b []byte, m protoreflect.Message, depth int) error {
 	for rest := b; len(rest) > 0; {
 		number, wire, tag := protowire.ConsumeTag(rest)
 		if tag < 0 {
-			return wireError(tag)
+			return errMalformed
 		}
 		size := protowire.ConsumeFieldValue(number, wire, rest[tag:])
 		if size < 0 {
-			return wireError(size)
+			return errMalformed
 		}
 		before, value := run[:len(run)-len(rest)], rest[tag:tag+size]
 		rest = rest[tag+size:]
@@ -120,16 +120,39 @@ func merge(b []byte, m protoreflect.Message, depth int) error {
 	return errMalformed
 }
 
-// wireError puts protowire's negative lengths in words.
-func wireError(n int) error {
-	if err := protowire.ParseError(n); !errors.Is(err, io.ErrUnexpectedEOF) {
-		return errMalformed
+// isTruncated reports whether b begins as a message of type m and ends in the middle of one of its fields. Only the outermost message of
+// a file shows this: the end of the file is no end of a message inside it.
+func isTruncated(b []byte, m protoreflect.MessageDescriptor) bool {
+	for first := true; len(b) > 0; first = false {
+		number, wire, tag := protowire.ConsumeTag(b)
+		if tag < 0 {
+			return !first && errors.Is(protowire.ParseError(tag), io.ErrUnexpectedEOF)
+		}
+		fd := m.Fields().ByNumber(number)
+		if fd == nil {
+			return false
+		}
+		switch fd.Kind() {
+		case protoreflect.MessageKind, protoreflect.StringKind, protoreflect.BytesKind:
+			if wire != protowire.BytesType {
+				return false
+			}
+		default:
+			if wire == protowire.BytesType && !fd.IsList() { // a list of numbers may be packed
+				return false
+			}
+		}
+		size := protowire.ConsumeFieldValue(number, wire, b[tag:])
+		if size < 0 {
+			return errors.Is(protowire.ParseError(size), io.ErrUnexpectedEOF)
+		}
+		b = b[tag+size:]
 	}
-	return errTruncated
+	return false
 }
 
-// diagnose says what is wrong with a file that could not be decoded (err) or holds no graph (nil).
-func diagnose(b []byte, err error) error {
+// diagnose returns what is wrong with the bytes of a file that could not be decoded as the message m (err), or that hold no graph (nil).
+func diagnose(b []byte, m proto.Message, err error) error {
 	head := b[:min(len(b), 512)]
 	switch {
 	case len(b) == 0:
@@ -140,6 +163,8 @@ func diagnose(b []byte, err error) error {
 		return errors.New("it is a text file")
 	case err == nil:
 		return errors.New("it has no graph")
+	case isTruncated(b, m.ProtoReflect().Descriptor()):
+		return errTruncated
 	}
 	return err
 }

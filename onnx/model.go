@@ -158,7 +158,7 @@ func load(name string, file *files.Mapping, beside opener) (*Model, error) {
 	m.users.Store(1)
 	err := unmarshal(file.Bytes(), m.Proto.ProtoReflect())
 	if err != nil || m.Proto.Graph == nil {
-		err = invalid(fmt.Errorf("%s: not an ONNX model: %w", name, diagnose(file.Bytes(), err)))
+		err = invalid(fmt.Errorf("%s: not an ONNX model: %w", name, diagnose(file.Bytes(), m.Proto, err)))
 	} else {
 		err = m.finish(beside)
 	}

@@ -82,7 +82,7 @@ func ParseValue(data []byte, t *onnxpb.TypeProto) (*Value, error) {
 
 func parse[M proto.Message](data []byte, m M, read func(M) (*Value, error)) (*Value, error) {
 	if err := unmarshal(data, m.ProtoReflect()); err != nil {
-		return nil, invalid(fmt.Errorf("not an ONNX tensor: %w", diagnose(data, err)))
+		return nil, invalid(fmt.Errorf("not an ONNX tensor: %w", diagnose(data, m, err)))
 	}
 	return read(m)
 }

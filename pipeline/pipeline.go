@@ -284,7 +284,7 @@ func (m *Model) openTokenizer() (*tokenizer.Tokenizer, error) {
 		options = append(options, tokenizer.AppendEnd())
 	}
 	tok, err := m.OpenTokenizer(options...)
-	if err != nil && m.Tokenizer == m.Dir { // no file of one was found
+	if errors.Is(err, tokenizer.ErrNoFile) && m.Tokenizer == m.Dir {
 		err = kindError{err, ErrNotText}
 	}
 	if err == nil {

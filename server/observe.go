@@ -113,7 +113,7 @@ func (s *Server) note(r *http.Request, rec *record, took time.Duration) {
 	}
 	if rec.err != nil {
 		attrs = append(attrs, slog.String("error", rec.err.Error()))
-		if cause := errors.Unwrap(rec.err); cause != nil {
+		if cause := errors.Unwrap(rec.err); cause != nil && !errors.Is(cause, context.Canceled) { // of which the error is the explanation
 			attrs = append(attrs, slog.String("cause", cause.Error()))
 		}
 	}

@@ -96,8 +96,11 @@ func locate(system files.System, path string) (string, error) {
 			return file, nil
 		}
 	}
-	return "", fmt.Errorf("it has no %s", strings.Join(fileNames, ", no "))
+	return "", ErrNoFile
 }
+
+// ErrNoFile: a folder holds no file of a tokenizer.
+var ErrNoFile = errors.New("it has no " + strings.Join(fileNames, ", no "))
 
 // maxFile bounds a file, which is read whole: the largest that people use have some 40 MB.
 const maxFile = 256 << 20

@@ -168,7 +168,7 @@ input or the environment is invalid, and 130 or 143 after an interrupt.`,
 		if errors.As(err, &unknown) {
 			var names []string
 			c.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
-			return fmt.Errorf("%w%s", err, strings.Replace(didYouMean(unknown.GetSpecifiedName(), names), "mean ", "mean --", 1))
+			return fmt.Errorf("%w%s", err, didYouMean(unknown.GetSpecifiedName(), "--", names))
 		}
 		if errors.As(err, &number) { // whose text names Go functions
 			return fmt.Errorf("%sinvalid value %q: want a number", strings.TrimSuffix(err.Error(), number.Error()), number.Num)

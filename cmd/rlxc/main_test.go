@@ -170,6 +170,21 @@ func makeModels(dir string) error {
 		writeDefaults(filepath.Join(dir, "default")),
 		writeOptional(filepath.Join(dir, "optional.pb")),
 		writeExamples(filepath.Join(dir, "examples.npz")),
+		os.Mkdir(filepath.Join(dir, "alone"), 0o755),
+		write("alone/m.onnx", func(*onnxpb.ModelProto) {}),
+		write("misspelt.onnx", func(p *onnxpb.ModelProto) {
+			for _, n := range p.Graph.Node {
+				switch n.OpType {
+				case "Softmax":
+					n.OpType = "SoftMaxx"
+				case "Erf":
+					n.OpType = "Gelu" // of opset 20
+				case "Cast":
+					n.OpType, n.Domain = "QuickGelo", "com.microsfot"
+				}
+			}
+			p.OpsetImport = append(p.OpsetImport, &onnxpb.OperatorSetIdProto{Domain: "com.microsfot", Version: 1})
+		}),
 		os.WriteFile(filepath.Join(dir, "truncated.onnx"), data[:len(data)/2], 0o644),
 		os.WriteFile(filepath.Join(dir, "noise.onnx"), noise, 0o644),
 		os.WriteFile(filepath.Join(dir, "empty.onnx"), nil, 0o644),

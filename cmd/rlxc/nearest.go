@@ -1,23 +1,12 @@
 package main
 
-import (
-	"fmt"
-	"strings"
+import "github.com/rlxc/rlxc/internal/spelling"
 
-	"github.com/rlxc/rlxc/internal/spelling"
-)
-
-// didYouMean is " (did you mean NAME?)" for the name that differs least from what was written, in at most a third of its letters; "" if
-// none does.
-func didYouMean(written string, names []string) string {
-	best, least := "", (len(written)+2)/3+1
-	for _, name := range names {
-		if d := spelling.Distance(strings.ToLower(written), strings.ToLower(name)); d < least {
-			best, least = name, d
-		}
+// didYouMean returns " (did you mean NAME?)", with prefix before the name, for the name that resembles what was written. It returns "" if
+// no name does.
+func didYouMean(written, prefix string, names []string) string {
+	if name := spelling.Nearest(written, names); name != "" {
+		return " (did you mean " + prefix + name + "?)"
 	}
-	if best == "" {
-		return ""
-	}
-	return fmt.Sprintf(" (did you mean %s?)", best)
+	return ""
 }

@@ -12,6 +12,6 @@ func TestDidYouMean(t *testing.T) {
 		"bert-tniy": " (did you mean bert-tiny?)", "Bert_Base": " (did you mean bert-base?)", "thread": " (did you mean threads?)",
 		"gpt": "", "": "", "strict": "",
 	} {
-		require.Equal(t, want, didYouMean(written, names), written)
+		require.Equal(t, want, didYouMean(written, "", names), written)
 	}
 }

@@ -226,9 +226,15 @@ func (s *serving) serverOptions(log *slog.Logger) (server.Options, error) {
 			return o, usagef("an API key is empty: leave it out")
 		}
 	}
-	for _, address := range []*string{&s.address, &s.grpc} {
-		if _, err := strconv.ParseUint(*address, 10, 16); err == nil { // a port: of this machine alone, as the default is
-			*address = "127.0.0.1:" + *address
+	for _, x := range []struct {
+		flag    string
+		address *string
+	}{{"address", &s.address}, {"grpc-address", &s.grpc}} {
+		if _, err := strconv.ParseUint(*x.address, 10, 16); err == nil { // a port: of this machine alone, as the default is
+			*x.address = "127.0.0.1:" + *x.address
+		}
+		if _, _, err := net.SplitHostPort(*x.address); *x.address != "" && err != nil {
+			return o, usagef("--%s %s: want HOST:PORT or a port up to 65535, such as 8080", x.flag, *x.address)
 		}
 	}
 	for _, text := range s.proxies {

@@ -18,6 +18,7 @@ import (
 	"github.com/rlxc/rlxc/models"
 	"github.com/rlxc/rlxc/onnx"
 	"github.com/rlxc/rlxc/pipeline"
+	"github.com/rlxc/rlxc/tokenizer"
 )
 
 // modelFile is the name of the model in a folder.
@@ -54,7 +55,7 @@ func find(m string) (*source, error) {
 	}
 	if _, ok := models.Lookup(m); !ok {
 		return nil, fmt.Errorf("%s: no such file or built-in model%s (rlxc models lists the built-in ones)", m,
-			didYouMean(m, models.Names()))
+			didYouMean(m, "", models.Names()))
 	}
 	folder, err := models.FS(m)
 	if err != nil {
@@ -81,7 +82,16 @@ func openText(ctx context.Context, what string, o pipeline.Options) (*pipeline.M
 	if err := withTokenizer(what); err != nil {
 		return nil, err
 	}
-	return pipeline.Open(ctx, what, o)
+	m, err := pipeline.Open(ctx, what, o)
+	return m, nameTokenizer(err)
+}
+
+// nameTokenizer adds the flag to the error of a model without a tokenizer beside it.
+func nameTokenizer(err error) error {
+	if errors.Is(err, tokenizer.ErrNoFile) {
+		return fmt.Errorf("%w: name the tokenizer's file or folder with --tokenizer", err)
+	}
+	return err
 }
 
 // withTokenizer is an error for a built-in model, which has none.

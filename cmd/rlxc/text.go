@@ -57,7 +57,7 @@ func (o *textOptions) open(src *source, e engine) (*tokenizer.Tokenizer, error) 
 	if err == nil && o.maxLength == 0 {
 		o.maxLength = longest(cmp.Or(limit, tok.MaxLength()), e)
 	}
-	return tok, err
+	return tok, nameTokenizer(err)
 }
 
 // tokenize makes the model's inputs.

@@ -41,7 +41,7 @@ var imports = map[string][]string{
 	"ir":                {"internal/files", "internal/memory", "internal/packed", "tensor"},
 	"internal/ops":      {"internal/files", "ir", "tensor"},
 	"internal/target":   {"ir", "tensor"},
-	"lower":             {"internal/files", "onnx", "onnx/onnxpb", "ir", "internal/ops", "tensor"},
+	"lower":             {"internal/files", "internal/spelling", "onnx", "onnx/onnxpb", "ir", "internal/ops", "tensor"},
 	"internal/options":  {"liveness", "planner", "tensor"},
 	"internal/rewrite":  {"internal/page", "internal/sharing", "internal/options", "ir", "internal/ops", "internal/target", "tensor"},
 	"internal/legalize": {"ir", "internal/target"},

@@ -1,6 +1,20 @@
 // Package spelling compares names, for messages that suggest what was meant.
 package spelling
 
+import "strings"
+
+// Nearest returns the name that differs least from what was written, in at most a third of its letters and without regard to case. It
+// returns "" if every name differs more.
+func Nearest(written string, names []string) string {
+	best, least := "", (len(written)+2)/3+1
+	for _, name := range names {
+		if d := Distance(strings.ToLower(written), strings.ToLower(name)); d < least {
+			best, least = name, d
+		}
+	}
+	return best
+}
+
 // Distance returns how many bytes have to be inserted, deleted or replaced to make b of a: the Levenshtein distance, by the rows of its
 // table (Wagner and Fischer 1974). For example, Distance("sting", "string") is 1.
 func Distance(a, b string) int {

@@ -168,6 +168,37 @@ func TestWithOpErrors(t *testing.T) {
 	}
 }
 
+// TestPanicOfAKernelIsItsAuthors: the run fails with the author's calls, which is no fault of rlxc, and the session runs again. So does
+// opening a model whose shape rule panics.
+func TestPanicOfAKernelIsItsAuthors(t *testing.T) {
+	panics := true
+	op := clipped
+	op.Eval = func(in []*tensor.Tensor, attrs ir.Attrs) ([]*tensor.Tensor, error) {
+		if panics {
+			panic("a mistake")
+		}
+		return clipped.Eval(in, attrs)
+	}
+	m, err := rlxc.FromProto(clipModel(limitOne), "clip", rlxc.WithOp(op))
+	require.NoError(t, err)
+	defer m.Close()
+	s := modeltest.Session(t, m, rlxc.CompileOptions{})
+	in := rlxc.Tensors{"x": tensor.FromSlice([]float32{-1, 0.5, 2, 3}, 2, 2)}
+	_, err = s.Run(t.Context(), in)
+	require.Regexp(t, `node "clip" .*: the kernel of custom operator com.example.ClipCount panicked: a mistake\n`+
+		`\t\S+\.func1 \(\S+ops_test.go:\d+\)$`, err.Error())
+	require.NotErrorIs(t, err, rlxc.ErrInternal)
+	panics = false
+	_, err = s.Run(t.Context(), in)
+	require.NoError(t, err)
+
+	op.Infer = func([]ir.Type, ir.Attrs) ([]ir.Type, error) { panic("a mistake") }
+	_, err = rlxc.FromProto(clipModel(limitOne), "clip", rlxc.WithOp(op))
+	require.ErrorContains(t, err, `the shape rule of custom operator com.example.ClipCount panicked: a mistake`)
+	require.NotErrorIs(t, err, rlxc.ErrInternal)
+	require.NotErrorIs(t, err, rlxc.ErrInvalidModel)
+}
+
 // TestOpName: ONNX's own domain has one spelling, however a definition spells it.
 func TestOpName(t *testing.T) {
 	t.Chdir(root)
