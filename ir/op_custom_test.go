@@ -15,8 +15,8 @@ func faulty(x []float32) float32 { return element(x, len(x)) }
 
 func element(x []float32, i int) float32 { return x[i] }
 
-// TestPanicOfAKernelShowsTheUsersCalls: the error lists the functions of the operator's author, and none of the runtime or of this package's
-// callers.
+// TestPanicOfAKernelShowsTheUsersCalls: the error lists the functions of the operator's author, and none of the runtime or of this
+// package's callers.
 func TestPanicOfAKernelShowsTheUsersCalls(t *testing.T) {
 	def := &OpDef{Name: "com.example.Faulty",
 		Infer: func(in []Type, _ Attrs) ([]Type, error) { return []Type{in[3]}, nil },

@@ -142,7 +142,7 @@ var outside = []struct {
 	names   *regexp.Regexp // of imported packages, or of functions with their package
 	folders []string
 }{
-	{regexp.MustCompile(`^(net|net/.*|golang\.org/x/net/.*|crypto/tls)$`), []string{"cmd/rlxc", "hub", "server"}},
+	{regexp.MustCompile(`^(net|net/.*|golang\.org/x/net/.*|crypto/tls)$`), []string{"cmd/rlxc", "hub", "server", "examples"}},
 	{regexp.MustCompile(`^os/exec$`), []string{"internal/drivertest", "internal/onnxruntime", "cmd/rlxc", "internal/mutate"}},
 	// drivertest is for tests alone; onnxruntime's folder is found next to a program
 	{regexp.MustCompile(`^exec\.Command(Context)?$`), []string{"internal/drivertest", "cmd/rlxc", "internal/mutate"}},
