@@ -118,68 +118,65 @@ func mentioned(op Op, types []Type) map[string]bool {
 	return set
 }
 
-// Copy returns a copy of a bound graph with the same IDs, which shares only the content of constants with g, and copies of nodes beside
-// the graph, such as a trace's Folded. The copies beside it are in no list of uses. values are all copied values, by ID.
+// Copy returns a copy of a bound graph with the same IDs, and copies of nodes beside the graph, whose results are constants of it: a
+// trace's Folded. It shares with g the constants that no node beside it makes. Their lists of uses stay those of g. Node.SetInput panics on
+// a node of the copy, which is not made to be changed. values are all values of the copy, by ID.
 func (g *Graph) Copy(beside []*Node) (c *Graph, besides []*Node, values []*Value) {
-	operands, results := 0, 0
-	for _, list := range [2][]*Node{g.Nodes, beside} {
+	values = make([]*Value, g.nextID)
+	operands, own, used := 0, len(g.Inputs), 0
+	for _, v := range g.Inputs {
+		used += len(v.Uses)
+	}
+	for _, list := range [2][]*Node{beside, g.Nodes} {
 		for _, n := range list {
-			operands, results = operands+len(n.Inputs), results+len(n.Outputs)
+			operands, own = operands+len(n.Inputs), own+len(n.Outputs)
+			for _, v := range n.Outputs {
+				used += len(v.Uses)
+			}
 		}
 	}
-	store, nodes := make([]Value, g.nextID), make([]Node, len(g.Nodes)+len(beside)) // pointers into both stay
-	pointers := make([]*Value, 0, operands+results+len(g.Inputs)+len(g.Outputs))
-	uses, positions := make([]Use, 0, operands), make([]int32, 0, operands)
-	lists := make([]*Node, len(nodes))
-	values = make([]*Value, g.nextID)
-	copied := func(list []*Value) []*Value {
+	store := make([]Value, 0, own) // never grows, so that pointers into it stay
+	nodes, lists := make([]Node, len(beside)+len(g.Nodes)), make([]*Node, len(beside)+len(g.Nodes))
+	pointers, uses := make([]*Value, 0, operands+own+len(g.Outputs)), make([]Use, 0, used)
+	copied := func(list []*Value, def *Node) []*Value {
 		from := len(pointers)
 		for _, v := range list {
-			if v == nil {
-				pointers = append(pointers, nil)
-				continue
-			}
-			x := values[v.ID]
-			if x == nil {
-				x = &store[v.ID]
-				*x, values[v.ID] = *v, x
-				x.Def, x.Uses = nil, nil
-				if end := len(uses) + len(v.Uses); end <= cap(uses) {
-					x.Uses, uses = uses[len(uses):len(uses):end], uses[:end]
+			store = append(store, *v)
+			x := &store[len(store)-1]
+			x.Def, values[v.ID] = def, x
+			end := len(uses) + len(v.Uses)
+			x.Uses, uses = uses[len(uses):len(uses):end], uses[:end]
+			pointers = append(pointers, x)
+		}
+		return pointers[from:len(pointers):len(pointers)]
+	}
+	read := func(list []*Value, by *Node) []*Value {
+		from := len(pointers)
+		for i, v := range list {
+			x := v
+			if v != nil && values[v.ID] != nil {
+				if x = values[v.ID]; by != nil && x != v {
+					x.Uses = append(x.Uses, Use{by, i})
 				}
+			} else if v != nil {
+				values[v.ID] = v // a constant
 			}
 			pointers = append(pointers, x)
 		}
 		return pointers[from:len(pointers):len(pointers)]
 	}
-	c = &Graph{Name: g.Name, OutputNames: g.OutputNames, Warnings: g.Warnings, nextID: g.nextID, Inputs: copied(g.Inputs)}
+	c = &Graph{Name: g.Name, OutputNames: g.OutputNames, Warnings: g.Warnings, nextID: g.nextID, Inputs: copied(g.Inputs, nil)}
 	for i := range nodes {
-		isBeside := i < len(beside)
-		var n *Node
-		if isBeside {
-			n = beside[i]
-		} else {
-			n = g.Nodes[i-len(beside)]
-		}
 		x := &nodes[i]
-		lists[i], *x = x, *n
-		x.Inputs, x.Outputs, x.uses = copied(n.Inputs), copied(n.Outputs), nil
-		if isBeside {
+		if lists[i] = x; i < len(beside) {
+			n := beside[i]
+			*x = Node{Op: n.Op, Origins: n.Origins, Inputs: read(n.Inputs, nil), Outputs: copied(n.Outputs, nil)}
 			continue
 		}
-		from := len(positions)
-		positions = positions[:from+len(x.Inputs)]
-		x.uses = positions[from:len(positions):len(positions)]
-		for k, v := range x.Inputs {
-			if v != nil {
-				v.addUse(x, k)
-			}
-		}
-		for _, v := range x.Outputs {
-			v.Def = x
-		}
+		n := g.Nodes[i-len(beside)]
+		*x = Node{Op: n.Op, Origins: n.Origins, Subgraphs: n.Subgraphs, Inputs: read(n.Inputs, x), Outputs: copied(n.Outputs, x)}
 	}
-	c.Nodes, c.Outputs = lists[len(beside):], copied(g.Outputs)
+	c.Nodes, c.Outputs = lists[len(beside):], read(g.Outputs, nil)
 	return c, lists[:len(beside):len(beside)], values
 }
 

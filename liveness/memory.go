@@ -5,6 +5,7 @@ import (
 
 	"github.com/rlxc/rlxc/internal/target"
 	"github.com/rlxc/rlxc/ir"
+	"github.com/rlxc/rlxc/planner"
 )
 
 // A Footprint is the memory behaviour of a program before its steps are ordered, from which the order is chosen. Steps and buffers are
@@ -91,9 +92,9 @@ func (m *Memory) add(v *ir.Value) int32 {
 
 func (m *Memory) round(bytes int64) int64 { return (bytes + m.t.Align - 1) / m.t.Align * m.t.Align }
 
-// Sizes returns Bytes and Scratch of the footprint at other sizes. values are the graph's values at these sizes, by ID, and scratch returns
-// the bytes of each scratch buffer of a step.
-func (m *Memory) Sizes(values []*ir.Value, scratch func(step int) []int64) (bytes, sums []int64) {
+// Sizes returns Bytes and Scratch of the footprint at other sizes. values are the graph's values at these sizes, by ID. scratch lists, by
+// step, the scratch buffers, whose sizes are those in buffers.
+func (m *Memory) Sizes(values []*ir.Value, scratch [][]int, buffers []planner.Buffer) (bytes, sums []int64) {
 	bytes, sums = make([]int64, len(m.values)), make([]int64, len(m.Steps))
 	for b, v := range m.values {
 		if t := values[v.ID].Type; !m.separate[b] {
@@ -101,8 +102,8 @@ func (m *Memory) Sizes(values []*ir.Value, scratch func(step int) []int64) (byte
 		}
 	}
 	for s := range sums {
-		for _, size := range scratch(s) {
-			sums[s] += m.round(size)
+		for _, b := range scratch[s] {
+			sums[s] += m.round(buffers[b].Size)
 		}
 	}
 	return bytes, sums

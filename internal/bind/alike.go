@@ -5,7 +5,7 @@ import (
 	"reflect"
 	"slices"
 
-	"github.com/rlxc/rlxc/internal/backend"
+	"github.com/rlxc/rlxc/internal/legalize"
 	"github.com/rlxc/rlxc/internal/target"
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/tensor"
@@ -35,7 +35,7 @@ func (p *Plan) alike() {
 		}
 		k := key{n.Op.Kind(), len(n.Inputs), d.where, d.inlay.Over, d.step >= 0}
 		at := slices.IndexFunc(firsts[k], func(first int) bool {
-			return p.same(n, pl.Graph.Nodes[first]) && agree(pl, n, pl.Graph.Nodes[first], true)
+			return p.same(n, pl.Graph.Nodes[first]) && p.planned.agree(n, pl.Graph.Nodes[first], true)
 		})
 		switch {
 		case at >= 0:
@@ -46,8 +46,9 @@ func (p *Plan) alike() {
 			firsts[k] = append(firsts[k], i)
 		}
 	}
-	for i, n := range p.planned.untiled {
-		p.untiled = append(p.untiled, slices.IndexFunc(p.planned.untiled[:i], func(m *ir.Node) bool { return p.same(n, m) }))
+	for i, u := range p.untiled {
+		like := slices.IndexFunc(p.untiled[:i], func(w legalize.Untiled) bool { return p.same(u.Node, w.Node) })
+		p.untiledLike = append(p.untiledLike, like)
 	}
 }
 
@@ -95,16 +96,16 @@ func (p *Plan) same(n, m *ir.Node) bool {
 	return true
 }
 
-// agree reports whether the operands of two nodes have the same types, if they are no constants, and, if asked, the same layouts. Those of
-// views may begin elsewhere.
-func agree(pl *backend.Planned, n, m *ir.Node, layouts bool) bool {
-	isView := n.Op.Kind().Has(ir.View)
+// agree reports whether the operands of two nodes have the same types at the sizes of b, if they are no constants, and, if asked, the same
+// layouts. Those of views may begin elsewhere. The nodes may be of a Bound of other sizes.
+func (b *Bound) agree(n, m *ir.Node, layouts bool) bool {
+	isView, pl := n.Op.Kind().Has(ir.View), b.Planned
 	for i, v := range n.Inputs {
 		w := m.Inputs[i]
 		if v == w || v.IsConst() {
 			continue
 		}
-		if !v.Type.Equal(w.Type) {
+		if !b.values[v.ID].Type.Equal(b.values[w.ID].Type) {
 			return false
 		}
 		if l, k := &pl.Layouts[v.ID], &pl.Layouts[w.ID]; layouts && ((l.Root == nil) != (k.Root == nil) ||

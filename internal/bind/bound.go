@@ -9,8 +9,8 @@ import (
 	"github.com/rlxc/rlxc/planner"
 )
 
-// A Bound is a planned graph at some sizes. It is immutable: a Bound of other sizes has copies of all nodes and values, with the same IDs
-// and in the same order.
+// A Bound is a planned graph at some sizes. It is immutable: a Bound of other sizes has copies of all nodes and of all values that may
+// differ, with the same IDs and in the same order.
 type Bound struct {
 	Sizes   ir.Binding       // the numbers of the symbols
 	Planned *backend.Planned // what the device runs
@@ -25,11 +25,9 @@ type Bound struct {
 	// Replanned reports whether no stack fitted, so that the planner made the offsets.
 	Replanned bool
 
-	values  []*ir.Value // by ID
-	folded  []*ir.Node  // as Plan.folded, with constants of these sizes as results
-	untiled []*ir.Node  // chains that the target did not accept when the graph was planned
-	flops   []int64     // by node: operations of a product
-	scratch [][]int64   // by node: bytes of each scratch buffer; nil for views
+	values []*ir.Value // by ID
+	folded []*ir.Node  // as Plan.folded, with constants of these sizes as results
+	flops  []int64     // by node: operations of a product
 }
 
 // Value returns the value with an ID of the planned graph.

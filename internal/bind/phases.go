@@ -44,7 +44,7 @@ func (p *Plan) Bind(sizes ir.Binding, from *Bound) (*Bound, error) {
 		from = p.planned
 	}
 	old := from.Planned
-	g, beside, values := old.Graph.Copy(slices.Concat(from.folded, from.untiled))
+	g, folded, values := old.Graph.Copy(from.folded)
 	problem := *old.Problem
 	problem.Buffers = slices.Clone(problem.Buffers)
 	pl := &backend.Planned{Graph: g, Steps: make([]*ir.Node, len(old.Steps)), Layouts: slices.Clone(old.Layouts), Buffers: old.Buffers,
@@ -59,8 +59,7 @@ func (p *Plan) Bind(sizes ir.Binding, from *Bound) (*Bound, error) {
 			pl.Steps[step] = n
 		}
 	}
-	b := &Bound{Sizes: sizes, Planned: pl, values: values, folded: beside[:len(p.folded)], untiled: beside[len(p.folded):],
-		flops: slices.Clone(from.flops), scratch: slices.Clone(from.scratch)}
+	b := &Bound{Sizes: sizes, Planned: pl, values: values, folded: folded, flops: slices.Clone(from.flops)}
 	for _, v := range from.Held {
 		b.Held = append(b.Held, values[v.ID])
 	}
@@ -106,7 +105,7 @@ func (e *evaluation) types() error {
 			continue
 		}
 		e.visited[i] = true
-		if e.follows[i] = d.like >= 0 && agree(e.Planned, n, e.Planned.Graph.Nodes[d.like], false); e.follows[i] {
+		if e.follows[i] = d.like >= 0 && e.agree(n, e.Planned.Graph.Nodes[d.like], false); e.follows[i] {
 			like := e.Planned.Graph.Nodes[d.like]
 			n.Op, e.flops[i] = like.Op, e.flops[d.like]
 			for k, v := range n.Outputs {
@@ -195,7 +194,7 @@ func (e *evaluation) layOut() error {
 		if d.step < 0 {
 			e.marks[n.Outputs[0].ID] |= e.marks[n.Inputs[0].ID] & filled
 		}
-		if e.follows[i] = e.follows[i] && agree(e.Planned, n, g.Nodes[d.like], true); e.follows[i] {
+		if e.follows[i] = e.follows[i] && e.agree(n, g.Nodes[d.like], true); e.follows[i] {
 			e.follow(n, g.Nodes[d.like], d)
 			continue
 		}
@@ -254,30 +253,22 @@ func (e *evaluation) decide() error {
 		if d.step < 0 {
 			continue
 		}
-		isMade := e.visited[i] || e.moved(n.Outputs)
-		if (isMade || e.hostTyped(n)) && !d.inlay.Holds(n, d.where, pl.Layout, t) {
+		if (e.visited[i] || e.hostTyped(n)) && !d.inlay.Holds(n, d.where, pl.Layout, t) {
 			return &Unfit{n, "the memory of its results"}
 		}
-		if !isMade {
-			continue
-		}
-		e.Made = append(e.Made, d.step)
-		if e.follows[i] {
-			e.scratch[i] = e.scratch[d.like]
-		} else {
-			e.scratch[i] = t.ScratchThere(d.where, n)
-		}
-		if len(e.scratch[i]) != len(pl.Scratch[d.step]) {
-			return &Unfit{n, "the number of its scratch buffers"}
+		if e.visited[i] {
+			e.Made = append(e.Made, d.step)
 		}
 	}
 	if len(e.o.Symbols) == 0 {
 		return nil
 	}
-	for i, n := range e.Bound.untiled {
-		like, decision := e.Plan.untiled[i], legalize.Untiled{Node: n}
-		if (like < 0 || !agree(pl, n, e.Bound.untiled[like], true)) && !decision.Holds(pl.Layouts, t) {
-			return &Unfit{n.Outputs[0].Def, "steps that are not tiled"}
+	for i, u := range e.untiled {
+		if like := e.untiledLike[i]; like >= 0 && e.agree(u.Node, e.untiled[like].Node, true) {
+			continue
+		}
+		if !u.Holds(e.values, pl.Layouts, t) {
+			return &Unfit{u.Node, "steps that are not tiled"}
 		}
 	}
 	for _, v := range pl.Graph.Outputs {
@@ -306,18 +297,14 @@ func (e *evaluation) buffers() error {
 	for _, v := range pl.Graph.Inputs {
 		resize(v)
 	}
-	scratch := make([][]int64, len(pl.Steps)) // by step in the graph's order
 	for i, n := range pl.Graph.Nodes {
 		d := &e.nodes[i]
 		e.Flops = min(e.Flops, math.MaxInt64-e.flops[i]) + e.flops[i]
 		if d.step < 0 {
 			continue
 		}
-		scratch[d.early] = e.scratch[i]
-		if e.visited[i] {
-			for k, size := range e.scratch[i] {
-				pl.Problem.Buffers[pl.Scratch[d.step][k]].Size = size
-			}
+		if e.visited[i] && !e.resizeScratch(i, n) {
+			return &Unfit{n, "the number of its scratch buffers"}
 		}
 		results := int64(0)
 		for _, v := range n.Outputs {
@@ -329,11 +316,31 @@ func (e *evaluation) buffers() error {
 		e.Host = max(e.Host, results)
 	}
 	if len(e.o.Symbols) > 0 && !e.all {
-		if !e.order.Holds(e.memory.Sizes(e.values, func(s int) []int64 { return scratch[s] })) {
+		if !e.order.Holds(e.memory.Sizes(e.values, e.scratch, pl.Problem.Buffers)) {
 			return &Unfit{nil, "the order of the steps"}
 		}
 	}
 	return nil
+}
+
+// resizeScratch gives the scratch buffers of node i their sizes. It reports whether the kernel asks for as many as the plan has.
+func (e *evaluation) resizeScratch(i int, n *ir.Node) bool {
+	pl, d := e.Planned, &e.nodes[i]
+	mine := pl.Scratch[d.step]
+	if e.follows[i] {
+		for k, buffer := range pl.Scratch[e.nodes[d.like].step] {
+			pl.Problem.Buffers[mine[k]].Size = pl.Problem.Buffers[buffer].Size
+		}
+		return true
+	}
+	sizes := e.o.Target.ScratchThere(d.where, n)
+	if len(sizes) != len(mine) {
+		return false
+	}
+	for k, size := range sizes {
+		pl.Problem.Buffers[mine[k]].Size = size
+	}
+	return true
 }
 
 func bytesOf(v *ir.Value) int64 { return int64(v.Type.DType.Bytes(v.Type.Elements())) }

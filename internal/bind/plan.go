@@ -28,6 +28,8 @@
 package bind
 
 import (
+	"slices"
+
 	"github.com/rlxc/rlxc/internal/backend"
 	"github.com/rlxc/rlxc/internal/legalize"
 	"github.com/rlxc/rlxc/internal/schedule"
@@ -64,10 +66,12 @@ type Plan struct {
 	inputs []ir.Type // symbolic types of the inputs
 	nodes  []node    // by position in the graph of each Bound
 	// folded are the nodes whose results are constants that depend on symbols, in order; inOp are the symbols in fields of their ops.
-	folded []node
-	// untiled holds, by index in Bound.untiled, an earlier chain that the target accepts if it accepts this one, as long as their operands
+	folded  []node
+	untiled []legalize.Untiled // of the planned graph
+	// untiledLike holds, by index in untiled, an earlier chain that the target accepts if it accepts this one, as long as their operands
 	// agree; −1 for none.
-	untiled []int
+	untiledLike []int
+	scratch     [][]int // by step in the graph's order: the buffers of its scratch
 	// memory has the buffers and the lives of the steps. Its graph is that of planned.
 	memory *liveness.Memory
 	order  *schedule.Choice // the order of the steps
@@ -84,7 +88,6 @@ type node struct {
 	inOp   ir.Symbols     // symbols in source
 	where  target.Runs    // where the node runs
 	step   int            // position of the step in the order; −1 for a view or a folded node
-	early  int            // position of the step in the graph's order; −1 as step
 	inlay  liveness.Inlay // where in another buffer the step writes result 0
 	concat int            // index in nodes of the Concat of inlay.Into; −1 for none
 	like   int            // index of an earlier node that does the same if its operands agree; −1 for none
@@ -110,7 +113,7 @@ func New(g *ir.Graph, sizes ir.Binding, o Options) (*Plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &Plan{o: o, trace: trace, inputs: inputs}
+	p := &Plan{o: o, trace: trace, inputs: inputs, untiled: untiled}
 	p.memory = liveness.New(bound, layouts, t, liveness.Options{Policy: o.Policy, PinOutputAncestors: o.PinOutputAncestors,
 		DeviceTensors: device})
 	steps := (*schedule.Program)(&p.memory.Footprint)
@@ -118,7 +121,7 @@ func New(g *ir.Graph, sizes ir.Binding, o Options) (*Plan, error) {
 	lives := p.memory.Analyze(order)
 	over, used := p.memory.Within(order)
 	p.order = schedule.Choose(steps, (*schedule.Program)(over), used, order)
-	p.planned = &Bound{Sizes: sizes, Held: lives.Held, untiled: untiled, folded: trace.Folded, Planned: &backend.Planned{Graph: bound,
+	p.planned = &Bound{Sizes: sizes, Held: lives.Held, folded: trace.Folded, Planned: &backend.Planned{Graph: bound,
 		Steps: lives.Steps, Layouts: lives.Layouts, Buffers: lives.Buffers, Scratch: lives.Scratch, Problem: &lives.Problem}}
 	p.describe(lives)
 	if len(o.Symbols) > 0 {
@@ -130,12 +133,12 @@ func New(g *ir.Graph, sizes ir.Binding, o Options) (*Plan, error) {
 // describe lists the plan's nodes.
 func (p *Plan) describe(lives *liveness.Result) {
 	t, g := p.o.Target, p.planned.Planned.Graph
-	at, early, index := make(map[*ir.Node]int, len(lives.Steps)), []int{}, make(map[*ir.Node]int, len(g.Nodes))
+	at, early := make(map[*ir.Node]int, len(lives.Steps)), []int{} // early: by step in the graph's order, its node
 	for i, n := range lives.Steps {
 		at[n] = i
 	}
 	of := func(n *ir.Node) node {
-		x := node{where: t.Where(n), step: -1, early: -1, concat: -1, like: -1, inlay: liveness.Inlay{Over: -1, Into: -1}}
+		x := node{where: t.Where(n), step: -1, concat: -1, like: -1, inlay: liveness.Inlay{Over: -1, Into: -1}}
 		if x.inOp = p.trace.InOp(n); x.inOp != 0 {
 			x.source = p.trace.Source(n).Op
 		}
@@ -148,9 +151,8 @@ func (p *Plan) describe(lives *liveness.Result) {
 	for i, n := range g.Nodes {
 		x := of(n)
 		if step, ok := at[n]; ok {
-			x.step, x.early = step, len(early)
-			x.inlay = lives.Inlays[x.early]
-			early, index[n] = append(early, i), i
+			x.step, x.inlay = step, lives.Inlays[len(early)]
+			early, p.scratch = append(early, i), append(p.scratch, lives.Scratch[step])
 		}
 		p.nodes = append(p.nodes, x)
 	}
@@ -162,7 +164,14 @@ func (p *Plan) describe(lives *liveness.Result) {
 	for _, n := range p.trace.Folded {
 		p.folded = append(p.folded, of(n))
 	}
-	p.planned.flops, p.planned.scratch = make([]int64, len(p.nodes)), make([][]int64, len(p.nodes))
+	p.planned.flops, p.planned.values = make([]int64, len(p.nodes)), make([]*ir.Value, g.NumValues())
+	for _, n := range g.Nodes {
+		for _, v := range slices.Concat(n.Inputs, n.Outputs) {
+			if v != nil {
+				p.planned.values[v.ID] = v
+			}
+		}
+	}
 }
 
 // Graph is the planned graph, of which each Bound has a copy. It must not be changed.

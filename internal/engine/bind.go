@@ -163,7 +163,7 @@ func (p *plans) bound(x *box, g *ir.Graph, sizes ir.Binding) (_ *Binding, err er
 		r := *old.Resident
 		r.Arena, r.Inputs, r.File = b.arena, inputBytes(pl.Graph), x.file
 		for _, id := range x.tables {
-			r.File += p.touched(bound.Value(id))
+			r.File += p.touched(pl.Graph, bound.Value(id))
 		}
 		b.Resident = &r
 	}

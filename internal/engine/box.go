@@ -31,7 +31,7 @@ func (x *box) open(p *plans, b *Binding) {
 	for _, v := range distinct(b.Planned.Graph) {
 		if v.Packed == nil && (isTable(v) || b.bound.Moves(v)) {
 			x.tables = append(x.tables, v.ID)
-			x.file -= p.touched(v)
+			x.file -= p.touched(b.Planned.Graph, v)
 		}
 	}
 }

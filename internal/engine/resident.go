@@ -44,7 +44,7 @@ func (p *plans) resident(g *ir.Graph, planned int64) Resident {
 		case v.Packed != nil:
 			parts.Packed += int64(len(data))
 		default:
-			parts.File += p.touched(v)
+			parts.File += p.touched(g, v)
 		}
 	}
 	return parts
@@ -57,8 +57,8 @@ func inputBytes(g *ir.Graph) (n int64) {
 	return n
 }
 
-// touched returns the number of bytes of a constant that a run brings into memory: all, unless it only looks rows up in a file.
-func (p *plans) touched(v *ir.Value) int64 {
+// touched returns the number of bytes of a constant that a run of g brings into memory: all, unless it only looks rows up in a file.
+func (p *plans) touched(g *ir.Graph, v *ir.Value) int64 {
 	size := int64(len(v.Const.Bytes()))
 	if !isTable(v) {
 		return size
@@ -70,10 +70,14 @@ func (p *plans) touched(v *ir.Value) int64 {
 	if piece >= size {
 		return size
 	}
-	missed := 1.0 // the share that no row brings
-	for _, u := range v.Uses {
-		rows := u.Rows().Type.Elements()
-		missed *= math.Pow(1-float64(piece)/float64(size), float64(rows))
+	missed := 1.0               // the share that no row brings
+	for _, n := range g.Nodes { // the constant's list of uses has the nodes of the planned graph
+		for i, x := range n.Inputs {
+			if x == v {
+				rows := ir.Use{Node: n, Index: i}.Rows().Type.Elements()
+				missed *= math.Pow(1-float64(piece)/float64(size), float64(rows))
+			}
+		}
 	}
 	return int64(float64(size) * (1 - missed))
 }

@@ -10,7 +10,7 @@ import (
 // Tile joins products and convolutions of the legalised graph g that follow each other where the target computes them by blocks of rows:
 // what is between them, the largest value of many models, then never is there whole. It returns the layouts, and the chains of
 // the decisions Untiled.
-func Tile(g *ir.Graph, layouts []ir.Layout, t *target.Target) (_ []ir.Layout, untiled []*ir.Node, err error) {
+func Tile(g *ir.Graph, layouts []ir.Layout, t *target.Target) (_ []ir.Layout, untiled []Untiled, err error) {
 	if t.Kernels[ir.KindChain].Runs != target.OnKernel {
 		return layouts, nil, nil
 	}
@@ -22,7 +22,7 @@ func Tile(g *ir.Graph, layouts []ir.Layout, t *target.Target) (_ []ir.Layout, un
 		}
 		before, y := last.Inputs[ir.ChainX].Def, last.Outputs[0]
 		if !accepts(n, layouts, t) {
-			untiled = append(untiled, &ir.Node{Op: n.Op, Inputs: slices.Clone(n.Inputs), Outputs: last.Outputs})
+			untiled = append(untiled, Untiled{&ir.Node{Op: n.Op, Inputs: slices.Clone(n.Inputs), Outputs: n.Outputs, Origins: n.Origins}})
 			n.Detach()
 			continue
 		}
@@ -80,7 +80,20 @@ func accepts(n *ir.Node, layouts []ir.Layout, t *target.Target) bool {
 // An Untiled is the decision of Tile to leave the steps of a chain apart. Its node is that chain, which is in no graph.
 type Untiled struct{ *ir.Node }
 
-// Holds reports whether the target does not accept the chain at other sizes either.
-func (u Untiled) Holds(layouts []ir.Layout, t *target.Target) bool {
-	return !accepts(u.Node, layouts, t)
+// Holds reports whether the target does not accept the chain at other sizes either. values are the graph's values at these sizes, by ID.
+func (u Untiled) Holds(values []*ir.Value, layouts []ir.Layout, t *target.Target) bool {
+	n := ir.Node{Op: u.Op, Inputs: slices.Clone(u.Inputs)}
+	for i, v := range n.Inputs {
+		if v != nil {
+			n.Inputs[i] = values[v.ID]
+		}
+	}
+	types, err := ir.Infer(&n)
+	if err != nil {
+		return true
+	}
+	for _, t := range types { // the graph has no value for the result if it has become the inner value of the next chain
+		n.Outputs = append(n.Outputs, &ir.Value{Type: t})
+	}
+	return !accepts(&n, layouts, t)
 }
