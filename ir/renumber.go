@@ -1,5 +1,13 @@
 package ir
 
+// Number gives the values of a graph without subgraphs, which are listed, their positions in the list as IDs.
+func (g *Graph) Number(values []*Value) {
+	for i, v := range values {
+		v.ID = i
+	}
+	g.nextID = len(values)
+}
+
 // Renumber gives the values new numbers without gaps, in the order of the text: inputs, constants, results. Tables by ID
 // get no larger than they must, and two graphs that differ only in numbers print the same.
 func (g *Graph) Renumber() {

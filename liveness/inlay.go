@@ -66,7 +66,7 @@ func overWhole(n *ir.Node, result, root *ir.Value, where target.Runs, layout fun
 		return false
 	}
 	for k, x := range n.Inputs {
-		if x == nil {
+		if x == nil || x.IsConst() {
 			continue
 		}
 		if l := layout(x); l.Root == root && (!whole(x, l) || !t.InPlaceThere(where, n, k)) {

@@ -53,7 +53,7 @@ func bindHalf(b *binder, n *ir.Node, inner bindFunc) (step, error) {
 		}
 		o := b.operand(v)
 		o.location, o.dtype, o.width = locationOf(widenConst(b.d.set, v.Const).Bytes()), tensor.F32, 4
-		if l := b.p.Layouts[v.ID]; l.Root != nil && l.Root.ID == v.ID {
+		if l := b.p.LayoutOf(v); l != nil && l.Root.ID == v.ID {
 			o.off = 4 * l.Offset
 		}
 		own.wide[v.ID] = o

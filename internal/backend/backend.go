@@ -50,7 +50,9 @@ type Device interface {
 type Planned struct {
 	Graph   *ir.Graph
 	Steps   []*ir.Node  // in order, without views
-	Layouts []ir.Layout // by value ID
+	Layouts []ir.Layout // by value ID, of the values that are not in Fixed
+	// Fixed are the layouts of constants that have the IDs from len(Layouts) on. They are the same at all sizes.
+	Fixed []ir.Layout
 	Buffers []int       // by the ID of a root: index into Problem.Buffers
 	Scratch [][]int     // by step: indices into Problem.Buffers
 	// Like is, by step, another that shares what is made for it (target.Kernel.Shares): it has the same op, and operands, results and
@@ -60,10 +62,22 @@ type Planned struct {
 	Plan    *planner.Plan
 }
 
-// Layout returns the layout of a value. Constants that no step looks at by strides have none in Layouts: they are row-major.
+// LayoutOf returns the layout that the tables have of a value; nil for constants that have none there: they are row-major.
+func (p *Planned) LayoutOf(v *ir.Value) *ir.Layout {
+	table, at := p.Layouts, v.ID
+	if at >= len(table) {
+		table, at = p.Fixed, at-len(table)
+	}
+	if at >= len(table) || table[at].Root == nil {
+		return nil
+	}
+	return &table[at]
+}
+
+// Layout returns the layout of a value.
 func (p *Planned) Layout(v *ir.Value) ir.Layout {
-	if l := p.Layouts[v.ID]; l.Root != nil {
-		return l
+	if l := p.LayoutOf(v); l != nil {
+		return *l
 	}
 	return ir.OwnLayout(v)
 }

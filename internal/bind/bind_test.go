@@ -218,3 +218,52 @@ func TestOneOperandTwice(t *testing.T) {
 		ir.Binding{"n": 4}, false)
 	require.Equal(t, []int{1, 2}, []int{len(b.Planned.Scratch[0]), len(b.Planned.Scratch[1])})
 }
+
+// TestUntiledChainWhoseResultIsTiled: the chain of the first two convolutions is not tiled, and its result becomes the inner value of the
+// chain of the last two, which is. The decision about the first chain still follows the sizes.
+func TestUntiledChainWhoseResultIsTiled(t *testing.T) {
+	conv := func(result, x, w int) string {
+		return fmt.Sprintf(`%%%d = conv(%%%d, %%%d) {kernel=[1,1], pads=[0,0,0,0], strides=[1,1], dilations=[1,1], auto_pad="NOTSET", group=1} `,
+			result, x, w)
+	}
+	program := `(%0 "x": f32[n,4,4,1]) { const %1: f32[1,1,1,2] = data const %2: f32[1,1,2,2] = data ` + conv(3, 0, 1) + conv(4, 3, 2) +
+		conv(5, 4, 2) + `return %5 as "a" }`
+	d := device(t, func(kernels *[ir.NumKinds]target.Kernel) {
+		tiles(kernels)
+		kernels[ir.KindChain].Supports = func(n *ir.Node) bool {
+			shape := n.Inputs[ir.ChainX].Type.Sizes()
+			return shape[0] > 4 || shape[3] == 2
+		}
+	})
+	p, first := planFor(t, d, program, ir.Binding{"n": 1, "m": 1}, false)
+	require.Len(t, first.Planned.Steps, 2)
+	_, err := p.Bind(ir.Binding{"n": 4, "m": 1}, first)
+	require.NoError(t, err)
+	_, err = p.Bind(ir.Binding{"n": 5, "m": 1}, first)
+	require.ErrorContains(t, err, "steps that are not tiled")
+}
+
+// TestBoundsShareConstants: a Bound has copies of what a size may change. It shares the other constants, of which its tables have no rows.
+func TestBoundsShareConstants(t *testing.T) {
+	p, first := plan(t, `(%0 "x": f32[n,m]) { const %1: f32[] = [2] %2: i64[m] = range() {start=0, step=1, len=m, dtype=i64}
+		%3 = cast(%2) {to=f32} %4 = add(%0, %3) %5 = mul(%4, %1) return %5 as "a" }`, ir.Binding{"n": 2, "m": 3})
+	b, err := p.Bind(ir.Binding{"n": 2, "m": 4}, first)
+	require.NoError(t, err)
+	nodes := b.Planned.Graph.Nodes
+	positions, factor := nodes[len(nodes)-2].Inputs[1], nodes[len(nodes)-1].Inputs[1]
+	require.Same(t, first.Value(factor.ID), b.Value(factor.ID))
+	require.GreaterOrEqual(t, factor.ID, len(b.Planned.Layouts))
+	require.NotSame(t, first.Value(positions.ID), b.Value(positions.ID))
+	require.Less(t, positions.ID, len(b.Planned.Layouts))
+	for id := range b.Planned.Layouts {
+		v := b.Value(id)
+		if v == nil {
+			continue // a folded value that no node reads
+		}
+		require.NotSame(t, first.Value(id), v)
+		for _, u := range v.Uses {
+			require.Contains(t, nodes, u.Node)
+			require.Same(t, v, u.Node.Inputs[u.Index])
+		}
+	}
+}

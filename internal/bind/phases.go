@@ -47,7 +47,7 @@ func (p *Plan) Bind(sizes ir.Binding, from *Bound) (*Bound, error) {
 	g, folded, values := old.Graph.Copy(from.folded)
 	problem := *old.Problem
 	problem.Buffers = slices.Clone(problem.Buffers)
-	pl := &backend.Planned{Graph: g, Steps: make([]*ir.Node, len(old.Steps)), Layouts: slices.Clone(old.Layouts), Buffers: old.Buffers,
+	pl := &backend.Planned{Graph: g, Steps: make([]*ir.Node, len(old.Steps)), Layouts: slices.Clone(old.Layouts), Fixed: old.Fixed, Buffers: old.Buffers,
 		Scratch: old.Scratch, Problem: &problem, Like: slices.Repeat([]int{-1}, len(old.Steps))}
 	for i := range pl.Layouts {
 		if l := &pl.Layouts[i]; l.Root != nil {
@@ -223,10 +223,18 @@ func (e *evaluation) follow(n, m *ir.Node, d *node) {
 	for i, v := range n.Outputs {
 		l := e.layouts[m.Outputs[i].ID]
 		if l.Root = e.layouts[v.ID].Root; d.step < 0 && l.Root != v {
-			l.Offset += e.layouts[n.Inputs[0].ID].Offset - e.layouts[m.Inputs[0].ID].Offset
+			l.Offset += e.offset(n.Inputs[0]) - e.offset(m.Inputs[0])
 		}
 		e.setLayout(v, l)
 	}
+}
+
+// offset returns the element of its root's memory at which a value begins.
+func (e *evaluation) offset(v *ir.Value) int {
+	if l := e.Planned.LayoutOf(v); l != nil {
+		return l.Offset
+	}
+	return 0
 }
 
 // moved reports whether a value of a list differs from the Bound before.

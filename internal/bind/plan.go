@@ -71,7 +71,7 @@ type Plan struct {
 	// untiledLike holds, by index in untiled, an earlier chain that the target accepts if it accepts this one, as long as their operands
 	// agree; −1 for none.
 	untiledLike []int
-	scratch     [][]int // by step in the graph's order: the buffers of its scratch
+	scratch     [][]int // the scratch buffers, by step in the graph's order
 	// memory has the buffers and the lives of the steps. Its graph is that of planned.
 	memory *liveness.Memory
 	order  *schedule.Choice // the order of the steps
@@ -113,6 +113,8 @@ func New(g *ir.Graph, sizes ir.Binding, o Options) (*Plan, error) {
 	if err != nil {
 		return nil, err
 	}
+	layouts, fixed := constantsLast(bound, trace.Folded, layouts)
+	differing := len(layouts)
 	p := &Plan{o: o, trace: trace, inputs: inputs, untiled: untiled}
 	p.memory = liveness.New(bound, layouts, t, liveness.Options{Policy: o.Policy, PinOutputAncestors: o.PinOutputAncestors,
 		DeviceTensors: device})
@@ -122,12 +124,33 @@ func New(g *ir.Graph, sizes ir.Binding, o Options) (*Plan, error) {
 	over, used := p.memory.Within(order)
 	p.order = schedule.Choose(steps, (*schedule.Program)(over), used, order)
 	p.planned = &Bound{Sizes: sizes, Held: lives.Held, folded: trace.Folded, Planned: &backend.Planned{Graph: bound,
-		Steps: lives.Steps, Layouts: lives.Layouts, Buffers: lives.Buffers, Scratch: lives.Scratch, Problem: &lives.Problem}}
+		Steps: lives.Steps, Layouts: lives.Layouts[:differing], Fixed: fixed, Buffers: lives.Buffers, Scratch: lives.Scratch, Problem: &lives.Problem}}
 	p.describe(lives)
 	if len(o.Symbols) > 0 {
 		p.alike()
 	}
 	return p, nil
+}
+
+// constantsLast numbers the values of a planned graph so that constants that no size changes have the highest IDs, and returns the layouts
+// of the other values and of these constants. Each Bound has tables of the others alone, which are about half of the values of an encoder.
+func constantsLast(g *ir.Graph, folded []*ir.Node, layouts []ir.Layout) (differing, fixed []ir.Layout) {
+	values, seen := slices.Clone(g.Inputs), make(map[*ir.Value]bool, g.NumValues())
+	for _, n := range slices.Concat(folded, g.Nodes) {
+		values = append(values, n.Outputs...)
+	}
+	for _, v := range values {
+		differing, seen[v] = append(differing, layouts[v.ID]), true
+	}
+	for _, n := range slices.Concat(folded, g.Nodes) {
+		for _, v := range n.Inputs {
+			if v != nil && !seen[v] {
+				values, fixed, seen[v] = append(values, v), append(fixed, layouts[v.ID]), true
+			}
+		}
+	}
+	g.Number(values)
+	return differing, fixed
 }
 
 // describe lists the plan's nodes.

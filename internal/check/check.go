@@ -47,7 +47,8 @@ type Plan struct {
 	Sizes ir.Binding
 	// Steps are the graph's nodes but for views, each once, in the order in which they run.
 	Steps []*ir.Node
-	// Layouts are, by value ID, where kernels find the elements of a value. Constants may have the zero Layout: they are row-major.
+	// Layouts are, by value ID, where kernels find the elements of a value. Constants may have the zero Layout, or IDs beyond the Layouts:
+	// they are row-major.
 	Layouts []ir.Layout
 	// Buffers are, by the ID of a layout's root, indices in Problem.Buffers; −1 for constants.
 	Buffers []int
@@ -174,7 +175,7 @@ func (f *form) check(p *Plan, before []uint64, made []int) (*Checked, error) {
 // fits rejects tables of other lengths than the graph's.
 func (s *state) fits() error {
 	g, steps := s.Graph, len(s.Steps)
-	if len(g.Nodes) != len(s.form.nodes) || steps != s.form.steps || len(s.Layouts) < g.NumValues() || len(s.Buffers) < g.NumValues() ||
+	if len(g.Nodes) != len(s.form.nodes) || steps != s.form.steps || len(s.Buffers) < g.NumValues() ||
 		len(s.Scratch) != steps || s.Like != nil && len(s.Like) != steps || len(s.Memory.Slots) != len(s.Problem.Buffers) {
 		return reject(nil, "the binding has %d nodes, %d steps, %d layouts and %d buffers, and the graph has others", len(g.Nodes), steps,
 			len(s.Layouts), len(s.Problem.Buffers))

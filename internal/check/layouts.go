@@ -87,7 +87,7 @@ func (s *state) layouts() error {
 
 // layoutOf returns the layout of a value; nil for nil and for constants without one, which are row-major.
 func (s *state) layoutOf(v *ir.Value) *ir.Layout {
-	if v == nil || s.Layouts[v.ID].Root == nil {
+	if v == nil || v.ID >= len(s.Layouts) || s.Layouts[v.ID].Root == nil {
 		return nil
 	}
 	return &s.Layouts[v.ID]
@@ -210,6 +210,10 @@ func bytesOf(v *ir.Value) int64 { return int64(v.Type.DType.Bytes(v.Type.Element
 func (s *state) view(n *ir.Node) error {
 	x, v := n.Inputs[0], n.Outputs[0]
 	in, l := s.layoutOf(x), s.layoutOf(v)
+	if in == nil && x.IsConst() {
+		own := ir.OwnLayout(x)
+		in = &own
+	}
 	switch {
 	case v.Type.DType.Size() == 0:
 		return reject(n, "elements of %s do not start at bytes: no view can show some", v.Type.DType)

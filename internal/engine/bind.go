@@ -187,8 +187,8 @@ func (b *Binding) Explained() (*planner.Problem, *planner.Plan) {
 	}
 	for _, n := range planned.Graph.Nodes {
 		for _, v := range n.Outputs {
-			l := planned.Layouts[v.ID]
-			if l.Root == nil || l.Root == v || planned.Buffers[l.Root.ID] < 0 {
+			l := planned.Layout(v)
+			if l.Root == v || planned.Buffers[l.Root.ID] < 0 {
 				continue
 			}
 			name := v.Name
@@ -390,15 +390,10 @@ func claim(p *backend.Planned, t *target.Target, held []*ir.Value) proof.Claim {
 		slot := p.Plan.Slots[buffer]
 		return proof.Region{Arena: slot.Arena, Offset: slot.Offset, Size: slot.Size}, slot.Arena != planner.NoArena
 	}
-	c.Layout = func(v *ir.Value) ir.Layout {
-		if l := p.Layouts[v.ID]; l.Root != nil {
-			return l
-		}
-		return ir.OwnLayout(v)
-	}
+	c.Layout = p.Layout
 	c.Region = func(v *ir.Value) (proof.Region, bool) {
-		if r := p.Layouts[v.ID].Root; r != nil {
-			v = r
+		if l := p.LayoutOf(v); l != nil {
+			v = l.Root
 		}
 		if b := p.Buffers[v.ID]; b >= 0 {
 			return region(b)

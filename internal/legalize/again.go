@@ -15,11 +15,12 @@ var errCopy = errors.New("a view or an operand needs a copy at these sizes")
 func Again(n *ir.Node, layouts []ir.Layout, t *target.Target) error {
 	if n.Op.Kind().Has(ir.View) {
 		x := n.Inputs[0]
-		in := layouts[x.ID]
-		if in.Root == nil {
-			in = ir.OwnLayout(x)
+		in := layoutOf(x, layouts)
+		if in == nil {
+			own := ir.OwnLayout(x)
+			in = &own
 		}
-		l, ok := ir.ViewLayout(n, in)
+		l, ok := ir.ViewLayout(n, *in)
 		if !ok {
 			return errCopy
 		}
@@ -40,12 +41,20 @@ func Again(n *ir.Node, layouts []ir.Layout, t *target.Target) error {
 // takes reports whether each operand of a node is row-major, or the target takes its strides.
 func takes(n *ir.Node, layouts []ir.Layout, t *target.Target) bool {
 	for i, v := range n.Inputs {
-		if v == nil || layouts[v.ID].Root == nil {
+		if v == nil {
 			continue
 		}
-		if l := layouts[v.ID]; !l.Contiguous() && !t.Strided(n, i, l.Strides) {
+		if l := layoutOf(v, layouts); l != nil && !l.Contiguous() && !t.Strided(n, i, l.Strides) {
 			return false
 		}
 	}
 	return true
+}
+
+// layoutOf returns the layout of a value; nil for constants without one, which are row-major and may have IDs beyond the layouts.
+func layoutOf(v *ir.Value, layouts []ir.Layout) *ir.Layout {
+	if v.ID >= len(layouts) || layouts[v.ID].Root == nil {
+		return nil
+	}
+	return &layouts[v.ID]
 }
