@@ -52,9 +52,9 @@ type Planned struct {
 	Steps   []*ir.Node  // in order, without views
 	Layouts []ir.Layout // by value ID, of the values that are not in Fixed
 	// Fixed are the layouts of constants that have the IDs from len(Layouts) on. They are the same at all sizes.
-	Fixed []ir.Layout
-	Buffers []int       // by the ID of a root: index into Problem.Buffers
-	Scratch [][]int     // by step: indices into Problem.Buffers
+	Fixed   []ir.Layout
+	Buffers []int   // by the ID of a root: index into Problem.Buffers
+	Scratch [][]int // by step: indices into Problem.Buffers
 	// Like is, by step, another that shares what is made for it (target.Kernel.Shares): it has the same op, and operands, results and
 	// scratch of the same types and layouts. −1 for none; nil: of no step.
 	Like    []int

@@ -3,6 +3,7 @@ package bind
 import (
 	"errors"
 	"fmt"
+	"math"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -41,7 +42,7 @@ func planFor(t *testing.T, device *target.Target, program string, sizes ir.Bindi
 	g, err := ir.Parse(`graph "test" ` + program)
 	require.NoError(t, err)
 	o := Options{Target: device, Symbols: []string{"m", "n"}, Planner: planner.Activations(),
-		Allow: func(*Bound, *planner.Plan) error { return nil },
+		MemoryLimit: math.MaxInt64,
 		Edit: func(bound *ir.Graph, _ *ir.Trace) (device []*ir.Value, inputs []ir.Type, err error) {
 			if outside {
 				device = bound.Outputs

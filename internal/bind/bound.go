@@ -33,6 +33,17 @@ type Bound struct {
 // Value returns the value with an ID of the planned graph.
 func (b *Bound) Value(id int) *ir.Value { return b.values[id] }
 
+// Memory returns the bytes of the arena and of buffers outside of it. A run needs Host besides.
+func (b *Bound) Memory() int64 { return b.memoryOf(b.Planned.Plan) }
+
+func (b *Bound) memoryOf(plan *planner.Plan) int64 {
+	bytes := plan.Committed
+	for _, u := range plan.Unplanned {
+		bytes += b.Planned.Problem.Buffers[u.Buffer].Size
+	}
+	return bytes
+}
+
 // Moves reports whether the content of a constant depends on the sizes.
 func (b *Bound) Moves(constant *ir.Value) bool {
 	return slices.ContainsFunc(b.folded, func(n *ir.Node) bool { return slices.Contains(n.Outputs, constant) })

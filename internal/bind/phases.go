@@ -359,7 +359,8 @@ func (e *evaluation) offsets() (err error) {
 	if !e.all {
 		for i, s := range p.stacks {
 			plan, err := s.Plan(pl.Problem)
-			if err != nil || !schedule.Tight(plan.Committed, s.ratio*float64(plan.LowerBound)) || e.o.Allow(e.Bound, plan) != nil {
+			if err != nil || !schedule.Tight(plan.Committed, s.ratio*float64(plan.LowerBound)) ||
+				e.memoryOf(plan)+e.Host > e.o.MemoryLimit {
 				continue
 			}
 			pl.Plan = plan
@@ -377,5 +378,5 @@ func (e *evaluation) offsets() (err error) {
 			p.stacks = p.stacks[:min(len(p.stacks), mostStacks)]
 		}
 	}
-	return e.o.Allow(e.Bound, pl.Plan)
+	return nil
 }

@@ -55,8 +55,9 @@ type Options struct {
 	PinOutputAncestors bool
 	// Planner are the options of plans of offsets.
 	Planner planner.Options
-	// Allow returns an error if a plan of offsets is above a limit of the caller; the last plan's error is the error of Bind.
-	Allow func(b *Bound, plan *planner.Plan) error
+	// MemoryLimit is the number of bytes above which the plan of a stack is not taken: Bound.Memory and Host. The planner's own plan
+	// may need more.
+	MemoryLimit int64
 }
 
 // A Plan is what planning has decided about a graph. One goroutine at a time evaluates it, since stacks and order learn from sizes.
@@ -124,7 +125,8 @@ func New(g *ir.Graph, sizes ir.Binding, o Options) (*Plan, error) {
 	over, used := p.memory.Within(order)
 	p.order = schedule.Choose(steps, (*schedule.Program)(over), used, order)
 	p.planned = &Bound{Sizes: sizes, Held: lives.Held, folded: trace.Folded, Planned: &backend.Planned{Graph: bound,
-		Steps: lives.Steps, Layouts: lives.Layouts[:differing], Fixed: fixed, Buffers: lives.Buffers, Scratch: lives.Scratch, Problem: &lives.Problem}}
+		Steps: lives.Steps, Layouts: lives.Layouts[:differing], Fixed: fixed, Buffers: lives.Buffers, Scratch: lives.Scratch,
+		Problem: &lives.Problem}}
 	p.describe(lives)
 	if len(o.Symbols) > 0 {
 		p.alike()

@@ -88,7 +88,7 @@ func (p *plans) plan(g *ir.Graph, sizes ir.Binding, at ports, moves []string) (_
 	defer Guard(&err, debug.SetPanicOnFault(true))
 	x := &box{}
 	options := bind.Options{Target: p.target(), Fold: p.opts.Level != options.O0, Symbols: moves, Policy: p.opts.Liveness,
-		PinOutputAncestors: p.opts.PinOutputAncestors, Allow: p.allow}
+		PinOutputAncestors: p.opts.PinOutputAncestors, MemoryLimit: p.opts.MemoryLimit}
 	if options.Planner, err = planner.FromEnv(planner.Activations()); err != nil {
 		return nil, err
 	}
@@ -134,6 +134,9 @@ func (p *plans) bound(x *box, g *ir.Graph, sizes ir.Binding) (_ *Binding, err er
 	}
 	bound, err := x.plan.Bind(sizes, before)
 	if err != nil {
+		return nil, err
+	}
+	if err := p.allow(bound); err != nil {
 		return nil, err
 	}
 	if bound.Replanned {

@@ -5,7 +5,6 @@ import (
 
 	"github.com/rlxc/rlxc/internal/bind"
 	"github.com/rlxc/rlxc/ir"
-	"github.com/rlxc/rlxc/planner"
 )
 
 // A box is a plan of a stage and its bindings. A session plans a stage once for many sizes: for those of a run, package bind evaluates the
@@ -38,13 +37,9 @@ func (x *box) open(p *plans, b *Binding) {
 
 func bytesOf(v *ir.Value) int64 { return int64(v.Type.DType.Bytes(v.Type.Elements())) }
 
-// allow reports what of a plan is above the limits.
-func (p *plans) allow(b *bind.Bound, plan *planner.Plan) error {
-	needs := plan.Committed
-	for _, u := range plan.Unplanned {
-		needs += b.Planned.Problem.Buffers[u.Buffer].Size
-	}
-	if limit := p.opts.MemoryLimit; needs+b.Host > limit {
+// allow reports what of a binding is above the limits.
+func (p *plans) allow(b *bind.Bound) error {
+	if needs, limit := b.Memory(), p.opts.MemoryLimit; needs+b.Host > limit {
 		return WithKind(ErrMemory, &tooMuch{b.Sizes, needs, b.Host, limit})
 	}
 	if most := p.opts.MaxFlops; most > 0 && b.Flops > most {
