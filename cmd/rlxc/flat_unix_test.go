@@ -3,15 +3,20 @@
 package main
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
 
+	"github.com/parquet-go/parquet-go"
 	"github.com/stretchr/testify/require"
 )
 
@@ -46,4 +51,37 @@ func TestFlatMemory(t *testing.T) {
 			require.Less(t, many, few+32<<20)
 		})
 	}
+}
+
+// collection matches the bytes of the heap in a line of GODEBUG=gctrace=1, in MB: at the end of a collection, and what lives.
+var collection = regexp.MustCompile(`->(\d+)->(\d+) MB,`)
+
+// TestLargePagesLeaveLittleGarbage holds that the pages of a Parquet file that were read do not double what its reader holds.
+func TestLargePagesLeaveLittleGarbage(t *testing.T) {
+	const page, pages = 24 << 20, 6
+	file := filepath.Join(t.TempDir(), "a.parquet")
+	f, err := os.Create(file)
+	require.NoError(t, err)
+	out := parquet.NewGenericWriter[idRow](f, parquet.Compression(&parquet.Snappy), parquet.PageBufferSize(page))
+	text, r := make([]byte, 1<<20), rand.New(rand.NewPCG(1, 2))
+	for i := range text { // one word, which is quickly tokenized and does not shrink
+		text[i] = byte('a' + r.IntN(26))
+	}
+	for i := range pages * page >> 20 {
+		_, err := out.Write([]idRow{{int64(i), string(text)}})
+		require.NoError(t, err)
+	}
+	require.NoError(t, errors.Join(out.Close(), f.Close()))
+	c := exec.Command("rlxc", "tokenize", "../../pipeline/testdata/minilm", "--count", "--input", file)
+	c.Env = append(os.Environ(), "GODEBUG=gctrace=1")
+	var said bytes.Buffer
+	c.Stderr = &said
+	require.NoError(t, c.Run(), "%s", &said)
+	heap, live := 0, 0
+	for _, m := range collection.FindAllStringSubmatch(said.String(), -1) {
+		heap, live = max(heap, must(strconv.Atoi(m[1]))), max(live, must(strconv.Atoi(m[2])))
+	}
+	t.Logf("%d MB with garbage, of which %d live", heap, live)
+	require.Greater(t, live, 3*page>>20, "pages are held")
+	require.Less(t, heap, live+2*page>>20)
 }

@@ -53,19 +53,19 @@ func boundHeap(asked int64) {
 	watchHeap()
 }
 
-// garbageLimit is how many bytes of garbage a server allows. What lives in it is mostly arenas, in which the collector has nothing
-// to look for: a collection takes some 20 ms of one core, however many cores and arenas there are.
+// garbageLimit is how many bytes of garbage a server and a reader of large pages allow. What lives in them is mostly arenas and pages,
+// in which the collector has nothing to look for: a collection takes some 20 ms of one core, however many cores and arenas there are.
 const garbageLimit = 16 << 20
 
 // boundGarbage has garbage collected when there is half as much of it as of what lives, or garbageLimit, but not below a twentieth.
-func boundGarbage() {
+var boundGarbage = sync.OnceFunc(func() {
 	if os.Getenv("GOGC") != "" { // the user has decided
 		return
 	}
 	bound := func() { debug.SetGCPercent(garbagePercent(heapLive())) }
 	bound()
 	afterCollection(bound)
-}
+})
 
 // garbagePercent is how much garbage is allowed beside what lives, in percent of that.
 func garbagePercent(live int64) int { return int(max(5, min(50, 100*garbageLimit/max(live, 1)))) }

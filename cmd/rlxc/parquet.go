@@ -104,6 +104,9 @@ func (p *parquetFile) next(names []string) (r record, err error) {
 				return record{}, fmt.Errorf("column %q: pages of %d MiB would be in memory at a time, more than the maximum of %d MiB: "+
 					"write the file with smaller pages, or read fewer columns", name, held>>20, mostHeld>>20)
 			}
+			if held > muchHeld {
+				boundGarbage()
+			}
 			p.cursors = append(p.cursors, &cursor{node: leaf.Node, pages: p.groups[0].ColumnChunks()[leaf.ColumnIndex].Pages()})
 		}
 		p.groups = p.groups[1:]
@@ -128,6 +131,9 @@ const (
 	// mostHeld is how many bytes a reader may hold: of all columns that it reads, a dictionary, the page whose values are read, and the
 	// next page while it is unpacked. Two pages of DuckDB, which have 100 MB at most, take 300 to 350 MB.
 	mostHeld = 512 << 20
+	// muchHeld is how many bytes a reader holds before it bounds garbage: by Go's rule, as many bytes of pages that were read wait to be
+	// collected as are held. Pages of 100 MB took 710 MB of resident memory so, of which 340 MB were held.
+	muchHeld = 64 << 20
 	// mostFooter is how many bytes the description of a file may have, which becomes several times that: 300,000 pieces of columns.
 	mostFooter = 32 << 20
 	// padding is how many values a run may have in excess of its page: writers fill it up to a multiple of 8, or of 256.
@@ -242,9 +248,10 @@ func boundedPage(head format.PageHeader, in *io.SectionReader, codec format.Comp
 			values, width, mostPage)
 	}
 
-	body := &pageBody{in: io.NewSectionReader(in, plain, in.Size()-plain), left: int64(head.UncompressedPageSize) - plain}
+	rest := io.NewSectionReader(in, plain, in.Size()-plain)
+	body := &pageBody{in: rest, left: int64(head.UncompressedPageSize) - plain}
 	if unpack := unpackers[codec]; unpack != nil && packed {
-		if body.in, err = unpack(body.in, int(body.left)); err != nil {
+		if body.in, err = unpack(rest, int(body.left)); err != nil {
 			return 0, 0, fmt.Errorf("a page does not unpack: %w", err)
 		}
 	}
@@ -291,10 +298,10 @@ func (b *pageBody) Read(data []byte) (n int, err error) {
 	return n, b.err
 }
 
-// unpackers unpack data by codec. They allocate at most bytes, or what the data really have.
-var unpackers = map[format.CompressionCodec]func(in io.Reader, most int) (io.Reader, error){
-	format.Snappy: func(in io.Reader, most int) (io.Reader, error) {
-		data, err := io.ReadAll(in)
+// unpackers unpack data by codec. They allocate the packed data once, and most bytes, or what the data really have.
+var unpackers = map[format.CompressionCodec]func(in *io.SectionReader, most int) (io.Reader, error){
+	format.Snappy: func(in *io.SectionReader, most int) (io.Reader, error) {
+		data, err := wholeOf(in)
 		if err != nil {
 			return nil, err
 		}
@@ -306,8 +313,8 @@ var unpackers = map[format.CompressionCodec]func(in io.Reader, most int) (io.Rea
 		data, err = snappy.Decode(nil, data)
 		return bytes.NewReader(data), err
 	},
-	format.Lz4Raw: func(in io.Reader, most int) (io.Reader, error) {
-		data, err := io.ReadAll(in)
+	format.Lz4Raw: func(in *io.SectionReader, most int) (io.Reader, error) {
+		data, err := wholeOf(in)
 		if err != nil {
 			return nil, err
 		}
@@ -322,11 +329,18 @@ var unpackers = map[format.CompressionCodec]func(in io.Reader, most int) (io.Rea
 		}
 		return bytes.NewReader(out[:n]), nil
 	},
-	format.Gzip:   func(in io.Reader, _ int) (io.Reader, error) { return gzip.NewReader(in) },
-	format.Brotli: func(in io.Reader, _ int) (io.Reader, error) { return brotli.NewReader(in), nil },
-	format.Zstd: func(in io.Reader, _ int) (io.Reader, error) {
+	format.Gzip:   func(in *io.SectionReader, _ int) (io.Reader, error) { return gzip.NewReader(in) },
+	format.Brotli: func(in *io.SectionReader, _ int) (io.Reader, error) { return brotli.NewReader(in), nil },
+	format.Zstd: func(in *io.SectionReader, _ int) (io.Reader, error) {
 		return zstd.NewReader(in, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(mostPage))
 	},
+}
+
+// wholeOf reads in whole. It allocates the bytes of in once, where io.ReadAll leaves several times as many as garbage.
+func wholeOf(in *io.SectionReader) ([]byte, error) {
+	data := make([]byte, in.Size())
+	_, err := io.ReadFull(in, data)
+	return data, err
 }
 
 // counters fail by encoding if the library would decode data to more values than that. They return how many bytes the library allocates

@@ -190,7 +190,7 @@ func TestUnpackers(t *testing.T) {
 	for codec, unpack := range unpackers {
 		packed, err := parquet.LookupCompressionCodec(codec).Encode(nil, make([]byte, 1<<20))
 		require.NoError(t, err)
-		in, err := unpack(bytes.NewReader(packed), 1<<20)
+		in, err := unpack(io.NewSectionReader(bytes.NewReader(packed), 0, int64(len(packed))), 1<<20)
 		require.NoError(t, err, codec)
 		data, err := io.ReadAll(in)
 		require.NoError(t, err, codec)
