@@ -30,6 +30,11 @@ func withHalf(e entry) entry {
 
 // bindHalf binds a kernel between steps that widen and narrow.
 func bindHalf(b *binder, n *ir.Node, inner bindFunc) (step, error) {
+	return bindHalfRows(b, n, 0, 0, inner)
+}
+
+// bindHalfRows is bindHalf for rows [lo, hi) of a product whose values of 16 bits are row-major; for all of any node if hi is 0.
+func bindHalfRows(b *binder, n *ir.Node, lo, hi int, inner bindFunc) (step, error) {
 	values := target.HalfValues(n)
 	first := len(b.scratch) - len(values)
 	own := *b
@@ -38,6 +43,11 @@ func bindHalf(b *binder, n *ir.Node, inner bindFunc) (step, error) {
 	var before, after []step
 	for i, v := range values {
 		from, to := b.operand(v), b.scratchBytes(first+i)
+		if hi > 0 && hasRows(n, v) {
+			cols := from.shape[len(from.shape)-1]
+			from.shape, from.strides = tensor.Shape{rowsOf(from.shape), cols}, []int{cols, 1}
+			from = from.cut(0, lo, hi-lo)
+		}
 		to.dtype, to.width, to.shape = tensor.F32, 4, from.shape
 		to.strides, to.span = from.shape.Strides(), from.shape.Elements()
 		own.wide[v.ID] = to
@@ -59,6 +69,9 @@ func bindHalf(b *binder, n *ir.Node, inner bindFunc) (step, error) {
 		own.wide[v.ID] = o
 	}
 	widened := target.Widened(n)
+	if hi > 0 {
+		widened = rowsOfProduct(widened, hi-lo)
+	}
 	in, out := own.operands(widened)
 	st, err := inner(&own, widened, in, out)
 	if err != nil || st.run == nil {

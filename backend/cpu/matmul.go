@@ -17,8 +17,9 @@ func (d *processor) matMulEntry() entry {
 			_, known := unaryKernel(act)
 			return n.Inputs[ir.MatMulA].Type.DType == tensor.F32 && (known || act.Fn == ir.NoUnary)
 		},
-		Strided: matMulStrided,
-		InPlace: matMulInPlace,
+		Strided:   matMulStrided,
+		InPlace:   matMulInPlace,
+		Algorithm: d.matMulAlgorithm(),
 		StridedResult: func(n *ir.Node, strides []int) bool {
 			p := n.Inputs[ir.MatMulB].Packed
 			if p == nil {
@@ -134,6 +135,21 @@ func bindPacked(b *binder, n *ir.Node, in, out []operand) (step, error) {
 	return products[f].bind(b, n, in, out)
 }
 
+// matMulAlgorithm returns the Algorithm of products; nil if there is one for all sizes. Matrix units multiply many rows in three parts, which
+// they add up, and other kernels multiply few.
+func (d *processor) matMulAlgorithm() func(n *ir.Node) int {
+	if !d.set.HasBF16x3() {
+		return nil
+	}
+	return func(n *ir.Node) int {
+		w := n.Inputs[ir.MatMulB].Packed
+		if w == nil || w.Layout.Form != packed.F32 || n.Inputs[ir.MatMulA].Type.DType != tensor.F32 || !d.set.AddsByParts(packedSizes(n)) {
+			return 0
+		}
+		return 1
+	}
+}
+
 // halfMatMulEntry is the entry of products, with those of 16-bit floats.
 func (d *processor) halfMatMulEntry(inner entry) entry {
 	plain := withHalf(inner)
@@ -148,9 +164,16 @@ func (d *processor) halfMatMulEntry(inner entry) entry {
 			return plain.Scratch(n)
 		}
 		rows, cols, k := packedSizes(n)
-		sizes := []int64{int64(d.Threads() * align(d.set.NewGemmStored(rows, cols, k).ScratchBytes()))}
+		tile := d.halfTile(n)
+		last := rows - (ceilDiv(rows, tile)-1)*tile
+		sizes := []int64{int64(d.Threads() * align(max(d.set.NewGemmStored(tile, cols, k).ScratchBytes(),
+			d.set.NewGemmStored(last, cols, k).ScratchBytes())))}
 		for _, v := range target.HalfValues(n) {
-			sizes = append(sizes, int64(4*v.Type.Elements()))
+			elements := v.Type.Elements()
+			if tile < rows && hasRows(n, v) {
+				elements = elements / rows * tile
+			}
+			sizes = append(sizes, int64(4*elements))
 		}
 		return sizes
 	}
@@ -158,7 +181,57 @@ func (d *processor) halfMatMulEntry(inner entry) entry {
 		if !isPacked(n) {
 			return plain.Bind(b, n, in, out)
 		}
-		return bindHalf(b, n, bindHalfPacked(n.Inputs[ir.MatMulB].Packed))
+		rows, _, _ := packedSizes(n)
+		tile, inner := d.halfTile(n), bindHalfPacked(n.Inputs[ir.MatMulB].Packed)
+		if tile >= rows {
+			return bindHalf(b, n, inner)
+		}
+		var phases []step
+		for lo := 0; lo < rows; lo += tile {
+			st, err := bindHalfRows(b, n, lo, min(lo+tile, rows), inner)
+			if err != nil {
+				return step{}, err
+			}
+			for phase := &st; phase != nil; phase = phase.then {
+				phases = append(phases, *phase)
+			}
+		}
+		return inPhases(phases...), nil
 	}
 	return e
+}
+
+// mostHalfTiles bounds the phases of a product of 16-bit floats. With more tiles, what attention needs would be the peak.
+const mostHalfTiles = 8
+
+// halfTile returns the number of rows at a time that a product of 16-bit floats widens to scratch memory. A tile has rows enough for all
+// threads, so that weights are read as often as without tiles.
+func (d *processor) halfTile(n *ir.Node) int {
+	rows, _, _ := packedSizes(n)
+	tiles := max(1, min(mostHalfTiles, rows/(tileRows*max(1, d.Threads()/2))))
+	return max(1, ceilDiv(rows, tiles))
+}
+
+// hasRows reports whether v has the rows of the product n: operand A, residual and result do, and a bias does not.
+func hasRows(n *ir.Node, v *ir.Value) bool {
+	return v == n.Inputs[ir.MatMulA] || v == ir.Operand(n.Inputs, ir.MatMulResidual) || v == n.Outputs[0]
+}
+
+// rowsOfProduct returns a product of that many rows. Its values are copies, of the same IDs.
+func rowsOfProduct(n *ir.Node, rows int) *ir.Node {
+	part := &ir.Node{Op: n.Op, Origins: n.Origins}
+	for _, list := range []struct {
+		from []*ir.Value
+		to   *[]*ir.Value
+	}{{n.Inputs, &part.Inputs}, {n.Outputs, &part.Outputs}} {
+		for _, v := range list.from {
+			if v != nil && hasRows(n, v) {
+				c := *v
+				c.Type.Shape = ir.Shape{ir.N(rows), v.Type.Shape[len(v.Type.Shape)-1]}
+				v = &c
+			}
+			*list.to = append(*list.to, v)
+		}
+	}
+	return part
 }
