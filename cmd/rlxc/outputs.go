@@ -38,7 +38,8 @@ var outputFormats = []*outputFormat{
 	{".npz", true, false, nil, func(_ *textCommand, k task, _ []*column, size int) encoder { return &matrix{size, k.output, true} }},
 }
 
-// cutColumns are the fields of a JSON line whose text is cut: true, and the tokens that the text has.
+// cutColumns are the fields of a result that announce a cut text: true, and the tokens that the text has. JSON lines of other texts lack
+// both. In Parquet, the first column of other texts is false, and the second one is null.
 var cutColumns = []string{"truncated", "token_count"}
 
 // jsonLines are objects, one a line, with the copied fields in front and cutColumns at the end.
@@ -85,8 +86,8 @@ func (jsonLines) file(w io.Writer, r *results) error {
 	})
 }
 
-// parquetRows are rows of the copied columns and those of results. A round is a Parquet file of one row group; the file has the same
-// row groups, whose pages are copied as they are.
+// parquetRows are rows of the copied columns, those of results, cutColumns, and errorColumn. A round is a Parquet file of one row group.
+// The file has the same row groups, whose pages are copied as they are.
 type parquetRows struct {
 	copied   []*column
 	failures bool // there is a column of errors
@@ -195,6 +196,9 @@ func (p *parquetRows) begin(round *bytes.Buffer) error {
 			root.fields = append(root.fields, &namedField{parquet.Optional(parquet.Leaf(c.node.Type())), c.name})
 		}
 		root.fields = append(root.fields, p.result.Fields()...)
+		for i, node := range []parquet.Node{parquet.Leaf(parquet.BooleanType), parquet.Int(64)} {
+			root.fields = append(root.fields, &namedField{parquet.Optional(node), cutColumns[i]})
+		}
 		if p.failures {
 			root.fields = append(root.fields, &namedField{parquet.Optional(parquet.String()), errorColumn})
 		}
@@ -236,6 +240,14 @@ func (p *parquetRows) add(round *bytes.Buffer, it item, result any) error {
 		last = len(p.copied) + v.Column()
 		row = append(row, v.Level(v.RepetitionLevel(), v.DefinitionLevel(), last))
 	}
+	truncated, tokens := parquet.BooleanValue(it.cut > 0), parquet.NullValue()
+	if it.err != nil {
+		truncated = parquet.NullValue()
+	} else if it.cut > 0 {
+		tokens = parquet.Int64Value(int64(it.cut))
+	}
+	put(truncated)
+	put(tokens)
 	switch {
 	case it.err != nil:
 		put(parquet.ByteArrayValue([]byte(it.failure().Error())))
