@@ -288,7 +288,7 @@ func encoders() (all []encoder) {
 
 // TestUnpadProperties draws batches of 1 to 64 texts of 0 to 512 positions, with masks of all kinds, for a bounded number of positions in
 // all, and holds them to their rows run alone, poisoned and proved. It does so at the best level of instructions and with Go's loops: the
-// levels between them run the same steps with kernels that package kernel compares. .ci/run takes all levels, and what a sanity check
+// levels between them run the same steps with kernels that package kernel compares. .ci/long takes all levels, and what a sanity check
 // leaves out takes
 //
 //	go test . -run TestUnpadProperties -timeout 5h -unpad-places 50000 -unpad-levels
