@@ -224,8 +224,8 @@ func TestOneOperandTwice(t *testing.T) {
 // chain of the last two, which is. The decision about the first chain still follows the sizes.
 func TestUntiledChainWhoseResultIsTiled(t *testing.T) {
 	conv := func(result, x, w int) string {
-		return fmt.Sprintf(`%%%d = conv(%%%d, %%%d) {kernel=[1,1], pads=[0,0,0,0], strides=[1,1], dilations=[1,1], auto_pad="NOTSET", group=1} `,
-			result, x, w)
+		return fmt.Sprintf(`%%%d = conv(%%%d, %%%d) {kernel=[1,1], pads=[0,0,0,0], strides=[1,1], dilations=[1,1], auto_pad="NOTSET",
+			group=1} `, result, x, w)
 	}
 	program := `(%0 "x": f32[n,4,4,1]) { const %1: f32[1,1,1,2] = data const %2: f32[1,1,2,2] = data ` + conv(3, 0, 1) + conv(4, 3, 2) +
 		conv(5, 4, 2) + `return %5 as "a" }`

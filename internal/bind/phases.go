@@ -47,8 +47,8 @@ func (p *Plan) Bind(sizes ir.Binding, from *Bound) (*Bound, error) {
 	g, folded, values := old.Graph.Copy(from.folded)
 	problem := *old.Problem
 	problem.Buffers = slices.Clone(problem.Buffers)
-	pl := &backend.Planned{Graph: g, Steps: make([]*ir.Node, len(old.Steps)), Layouts: slices.Clone(old.Layouts), Fixed: old.Fixed, Buffers: old.Buffers,
-		Scratch: old.Scratch, Problem: &problem, Like: slices.Repeat([]int{-1}, len(old.Steps))}
+	pl := &backend.Planned{Graph: g, Steps: make([]*ir.Node, len(old.Steps)), Layouts: slices.Clone(old.Layouts), Fixed: old.Fixed,
+		Buffers: old.Buffers, Scratch: old.Scratch, Problem: &problem, Like: slices.Repeat([]int{-1}, len(old.Steps))}
 	for i := range pl.Layouts {
 		if l := &pl.Layouts[i]; l.Root != nil {
 			l.Root = values[l.Root.ID]
