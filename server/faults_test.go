@@ -129,6 +129,38 @@ func fileChanged(t *testing.T, dir, file string) {
 	require.Equal(t, before, after)
 }
 
+// TestFileBehindALinkChanged holds that a model whose file is a symbolic link, as in a cache of the hub, is opened again if the file that
+// the server has open is written to after the link leads to another file.
+func TestFileBehindALinkChanged(t *testing.T) {
+	dir, file := copied(t, "minilm")
+	good, err := os.ReadFile(file)
+	require.NoError(t, err)
+	old, renewed := filepath.Join(dir, "old"), filepath.Join(dir, "renewed")
+	require.NoError(t, os.Rename(file, old))
+	require.NoError(t, os.WriteFile(renewed, good, 0o666))
+	link := func(to string) {
+		to, err := filepath.Rel(filepath.Dir(file), to)
+		require.NoError(t, err)
+		require.NoError(t, os.RemoveAll(file))
+		if err := os.Symlink(to, file); err != nil {
+			t.Skip("no symbolic links: ", err)
+		}
+	}
+	link(old)
+	s, h := start(t, Options{}, Model{Name: "m", Path: dir})
+	var before, after [][]float32
+	ask(t, "POST", h.URL+"/embed", `{"inputs": "a cat"}`, &before)
+	link(renewed)
+	require.NoError(t, s.models[0].current().intact())
+	require.NoError(t, os.WriteFile(old, bytes.Repeat([]byte{0, 0, 0x80, 0x3c}, len(good)/4), 0o666))
+	require.Error(t, s.models[0].current().intact())
+	ask(t, "GET", h.URL+"/ready", "", nil) // which opens it without a signal
+	status, text := ask(t, "GET", h.URL+"/ready", "", nil)
+	require.Equal(t, 200, status, text)
+	ask(t, "POST", h.URL+"/embed", `{"inputs": "a cat"}`, &after)
+	require.Equal(t, before, after)
+}
+
 // unusable holds that all routes of model "m", and those that report the state of the server, answer with 503, and other models work.
 func unusable(t *testing.T, s *Server, url, dir, tensors string) {
 	for path, body := range map[string]string{"/models/m/embed": `{"inputs": "a dog"}`, "/models/m/embed_all": `{"inputs": "a dog"}`,

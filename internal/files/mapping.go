@@ -29,10 +29,16 @@ func Map(f *os.File) (*Mapping, error) {
 	if !info.Mode().IsRegular() {
 		return nil, fmt.Errorf("%s is not a regular file", f.Name())
 	}
+	stamp, err := stampOfOpen(f)
+	if err != nil {
+		return nil, err
+	}
+	info = stamp.Info
 	if info.Size() > math.MaxInt {
 		return nil, fmt.Errorf("%s: %d bytes are more than this machine can address", f.Name(), info.Size())
 	}
-	m, stamp, size := InMemory(nil), newStamp(f.Name(), info), int(info.Size())
+	m, size := InMemory(nil), int(info.Size())
+	stamp.open = duplicate(f)
 	m.stamp = &stamp
 	if size == 0 { // no system maps nothing
 		return m, nil
@@ -44,7 +50,7 @@ func Map(f *os.File) (*Mapping, error) {
 	// Some file systems cannot map.
 	m.data = make([]byte, size) // which begins at a page where it is large
 	if _, err := f.ReadAt(m.data, 0); err != nil {
-		return nil, fmt.Errorf("%s: %w", f.Name(), err)
+		return nil, errors.Join(fmt.Errorf("%s: %w", f.Name(), err), m.Close())
 	}
 	return m, nil
 }
@@ -113,6 +119,9 @@ func (m *Mapping) Close() error {
 	}
 	data := m.data
 	m.data = nil
+	if m.stamp != nil && m.stamp.open != nil {
+		_ = m.stamp.open.Close() // it was only described
+	}
 	if m.unmap == nil {
 		return nil
 	}

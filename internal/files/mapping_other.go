@@ -18,3 +18,5 @@ func evictFile([]byte) {}
 
 // releasePages leaves the pages where they are.
 func releasePages([]byte) {}
+
+func duplicate(*os.File) *os.File { return nil }

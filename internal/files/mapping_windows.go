@@ -34,3 +34,6 @@ func evictFile([]byte) {}
 
 // releasePages leaves the pages where they are.
 func releasePages([]byte) {}
+
+// duplicate returns nil: a file that is mapped cannot be truncated or deleted, and a second handle would be in the way of renames.
+func duplicate(*os.File) *os.File { return nil }

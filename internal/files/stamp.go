@@ -13,6 +13,38 @@ type Stamp struct {
 	// changed is when the contents, the name or the attributes changed last: programs that restore the time of the last write leave it. It
 	// is zero on systems that do not report it.
 	changed time.Time
+	// open is the file of a mapping, and real its path without symbolic links when it was mapped. open is nil for other stamps, and where
+	// the system or the limit of open files allows no second descriptor.
+	open *os.File
+	real string
+}
+
+// tick is more than the time between two readings of the clock by which file systems stamp files.
+const tick = 10 * time.Millisecond
+
+// stampOfOpen returns the state of an open file. It waits until a later write gets another time than the last one: a file that is opened
+// while another program writes to it would look unchanged after the next write. It fails as File.Stat does.
+func stampOfOpen(f *os.File) (s Stamp, err error) {
+	for range 4 { // a writer that does not end gets later times
+		info, err := f.Stat()
+		if err != nil {
+			return Stamp{}, err
+		}
+		s = newStamp(f.Name(), info)
+		last := s.changed
+		if last.IsZero() {
+			last = info.ModTime()
+		}
+		age := time.Since(last)
+		if age < 0 || age >= tick {
+			break
+		}
+		time.Sleep(tick - age)
+	}
+	if s.real, err = filepath.EvalSymlinks(s.Path); err != nil { // another program has moved it
+		s.real = s.Path
+	}
+	return s, nil
 }
 
 // StampOf returns the state of the file at a path. It fails as os.Stat does.
@@ -28,7 +60,7 @@ func newStamp(path string, info os.FileInfo) Stamp {
 	if abs, err := filepath.Abs(path); err == nil { // else the program's folder is gone
 		path = abs
 	}
-	return Stamp{path, info, changeTime(info)}
+	return Stamp{Path: path, Info: info, changed: changeTime(info)}
 }
 
 // Equal reports whether two stamps are of one file in one state.
@@ -41,8 +73,18 @@ func (s Stamp) differs(o Stamp) bool {
 }
 
 // Changed reports whether the file was written to or truncated since. A file that is gone, or that another was renamed to, is unchanged
-// for those who have it open.
+// for those who have it open. The file of a mapping is watched wherever it was moved to, or a symbolic link to it now leads. There a
+// write after which the time of the last write is restored goes unnoticed, because moving a file changes the time of changes as well.
 func (s Stamp) Changed() bool {
-	now, err := StampOf(s.Path)
+	path := s.Path
+	if s.open != nil {
+		if info, err := s.open.Stat(); err == nil {
+			if info.Size() != s.Info.Size() || !info.ModTime().Equal(s.Info.ModTime()) {
+				return true
+			}
+			path = s.real
+		}
+	}
+	now, err := StampOf(path)
 	return err == nil && os.SameFile(s.Info, now.Info) && s.differs(now)
 }

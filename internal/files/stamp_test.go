@@ -1,6 +1,7 @@
 package files
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -9,6 +10,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 )
+
+// watched is whether a mapped file is noticed to change where its path does not lead to it.
+const watched = runtime.GOOS != "windows"
 
 // TestStampNoticesChanges: a stamp of an open file notices what is written to the file, and nothing that leaves the open file as it is.
 func TestStampNoticesChanges(t *testing.T) {
@@ -38,6 +42,19 @@ func TestStampNoticesChanges(t *testing.T) {
 			}
 			return os.Rename(path+"2", path)
 		}, false},
+		{"moved away", func(path string) error { return os.Rename(path, path+"2") }, false},
+		{"moved away and overwritten", func(path string) error {
+			if err := os.Rename(path, path+"2"); err != nil {
+				return err
+			}
+			if err := os.WriteFile(path, []byte("another"), 0o600); err != nil {
+				return err
+			}
+			return os.WriteFile(path+"2", []byte("WEIGHTS"), 0o600)
+		}, watched},
+		{"moved away and truncated", func(path string) error {
+			return errors.Join(os.Rename(path, path+"2"), os.Truncate(path+"2", 1))
+		}, watched},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "weights")
@@ -46,10 +63,39 @@ func TestStampNoticesChanges(t *testing.T) {
 			require.NoError(t, err)
 			defer m.Close()
 			require.Len(t, m.Stamps(), 1)
-			time.Sleep(10 * time.Millisecond) // file systems report times by their clock's ticks
 			require.NoError(t, test.change(path))
 			require.Equal(t, test.want, m.Stamps()[0].Changed())
 		})
 	}
 	require.Empty(t, InMemory([]byte("x")).Stamps())
+}
+
+// TestStampNoticesChangesBehindLinks: a file that a symbolic link led to when it was mapped is watched after the link leads elsewhere, as in
+// a cache of the hub whose snapshot is renewed.
+func TestStampNoticesChangesBehindLinks(t *testing.T) {
+	if !watched {
+		t.Skip("a link needs a privilege")
+	}
+	for name, restored := range map[string]bool{"": false, "with the old time": true} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			old, link := filepath.Join(dir, "old"), filepath.Join(dir, "link")
+			require.NoError(t, os.WriteFile(old, []byte("weights"), 0o600))
+			require.NoError(t, os.WriteFile(filepath.Join(dir, "new"), []byte("another"), 0o600))
+			require.NoError(t, os.Symlink("old", link))
+			m, err := mapPath(t, link)
+			require.NoError(t, err)
+			defer m.Close()
+			require.NoError(t, os.Remove(link))
+			require.NoError(t, os.Symlink("new", link))
+			require.False(t, m.Stamps()[0].Changed())
+			info, err := os.Stat(old)
+			require.NoError(t, err)
+			require.NoError(t, os.WriteFile(old, []byte("WEIGHTS"), 0o600))
+			if restored {
+				require.NoError(t, os.Chtimes(old, time.Time{}, info.ModTime()))
+			}
+			require.True(t, m.Stamps()[0].Changed())
+		})
+	}
 }
