@@ -36,7 +36,7 @@ func duplicate(f *os.File) *os.File {
 	}
 	d := os.NewFile(uintptr(fd), f.Name())
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err == nil && uint64(fd) > uint64(limit.Cur)/2 {
-		_ = d.Close() // it was not written to
+		_ = d.Close() // nothing was written
 		return nil
 	}
 	return d

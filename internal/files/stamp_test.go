@@ -70,8 +70,8 @@ func TestStampNoticesChanges(t *testing.T) {
 	require.Empty(t, InMemory([]byte("x")).Stamps())
 }
 
-// TestStampNoticesChangesBehindLinks: a file that a symbolic link led to when it was mapped is watched after the link leads elsewhere, as in
-// a cache of the hub whose snapshot is renewed.
+// TestStampNoticesChangesBehindLinks: a file that a symbolic link led to when it was mapped is watched after the link leads elsewhere, as
+// in a cache of the hub whose snapshot is renewed.
 func TestStampNoticesChangesBehindLinks(t *testing.T) {
 	if !watched {
 		t.Skip("a link needs a privilege")
