@@ -135,8 +135,8 @@ func bindPacked(b *binder, n *ir.Node, in, out []operand) (step, error) {
 	return products[f].bind(b, n, in, out)
 }
 
-// matMulAlgorithm returns the Algorithm of products; nil if there is one for all sizes. Matrix units multiply many rows in three parts, which
-// they add up, and other kernels multiply few.
+// matMulAlgorithm returns the Algorithm of products; nil if there is one for all sizes. Matrix units multiply many rows in three parts,
+// which they add up, and other kernels multiply few.
 func (d *processor) matMulAlgorithm() func(n *ir.Node) int {
 	if !d.set.HasBF16x3() {
 		return nil
