@@ -45,6 +45,8 @@ type Analysis struct {
 	// Odd says that some value is not a finite number or close to the ends of its type; Extreme, that arithmetic meets such a value,
 	// where roundings that move may become anything.
 	Odd, Extreme bool
+	// NotFinite says that some value is an infinity or not a number.
+	NotFinite bool
 	// Low says that a mask sets scores to −10,000 or so beside others that are as low, which it may not exclude.
 	Low bool
 	// Unsized says that roundings decide how many elements a value has.
@@ -232,7 +234,7 @@ func passes(op ir.Op) bool {
 		return o.Fn == ir.MaxFn || o.Fn == ir.MinFn || o.Fn >= ir.Equal && o.Fn <= ir.GreaterOrEqual
 	case ir.Reduce:
 		return o.Fn == ir.MaxOf || o.Fn == ir.MinOf
-	case ir.Where, ir.Clip, ir.ArgReduce, ir.Quantize, ir.OneHot, ops.TopK:
+	case ir.Where, ir.Clip, ir.ArgReduce, ir.Quantize, ir.OneHot, ops.TopK, ops.LabelEncoder, ops.Unique:
 		return true
 	}
 	_, moved := moves[op.Kind()]
@@ -267,7 +269,7 @@ func (a *analyst) look(t *tensor.Tensor, arithmetic bool) {
 	}
 	for i := range t.Len() {
 		if x := math.Abs(t.Float64(i)); !(x < most) || x != 0 && x < least {
-			a.Odd, a.Extreme = true, a.Extreme || arithmetic
+			a.Odd, a.Extreme, a.NotFinite = true, a.Extreme || arithmetic, a.NotFinite || !(x <= mostOf[t.DType()])
 		}
 	}
 }

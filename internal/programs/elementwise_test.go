@@ -27,6 +27,7 @@ func init() {
 		{6, []func(*generator){gather, gather, gatherElements, gatherND, scatterElements, scatterND, oneHot, reverse, chosen}},
 		{3, []func(*generator){sizes, sizes, counted, filled}},
 		{3, []func(*generator){cut}},
+		{2, []func(*generator){translated, distinct}},
 		{6, []func(*generator){matmul, matmul, matmul, gemm, einsum, conv, pool}},
 		{4, []func(*generator){convolved, convTranspose, pooled, resize, resize, recurrent}},
 		{2, []func(*generator){branch, loop, scan}},

@@ -27,6 +27,8 @@ type generator struct {
 	pool   []*value
 	next   int
 	inputs map[string]*input
+	// defaults are the inputs that are initializers as well; nil if the program has none.
+	defaults map[string]*input
 	// refused is the node that lowering does not take; it ends the program.
 	refused error
 }
@@ -55,7 +57,8 @@ const maxElements = 3000
 // New makes the program of a seed. refused is why its last node cannot be lowered, nil if all can.
 func New(seed uint64) (p *Program, refused error) {
 	main := &onnxpb.GraphProto{Name: "program"}
-	n := &generator{Rand: rand.New(rand.NewPCG(seed, 0x0bb)), g: main, main: main, inputs: map[string]*input{}}
+	n := &generator{Rand: rand.New(rand.NewPCG(seed, 0x0bb)), g: main, main: main, inputs: map[string]*input{},
+		defaults: map[string]*input{}}
 	n.opset = lower.MinOpset + n.IntN(lower.MaxOpset-lower.MinOpset+1)
 	kind := n.IntN(5)
 	switch kind {
@@ -88,9 +91,10 @@ func New(seed uint64) (p *Program, refused error) {
 	return p, n.refused
 }
 
-// opsets are those of all programs: ONNX's, and onnxruntime's operators.
+// opsets are those of all programs: ONNX's, onnxruntime's, and the operators of classical machine learning.
 func (n *generator) opsets() []*onnxpb.OperatorSetIdProto {
-	return []*onnxpb.OperatorSetIdProto{{Version: int64(n.opset)}, {Domain: "com.microsoft", Version: 1}}
+	return []*onnxpb.OperatorSetIdProto{{Version: int64(n.opset)}, {Domain: "com.microsoft", Version: 1},
+		{Domain: "ai.onnx.ml", Version: classVersion(n.opset)}}
 }
 
 // irVersion is the oldest version of the format that has an opset and tensors of all its types.
@@ -191,6 +195,16 @@ func (a attr) proto() *onnxpb.AttributeProto {
 		p.Type, p.S = onnxpb.AttributeProto_STRING, []byte(v)
 	case []int:
 		p.Type, p.Ints = onnxpb.AttributeProto_INTS, int64s(v)
+	case []float64:
+		p.Type = onnxpb.AttributeProto_FLOATS
+		for _, x := range v {
+			p.Floats = append(p.Floats, float32(x))
+		}
+	case []string:
+		p.Type = onnxpb.AttributeProto_STRINGS
+		for _, x := range v {
+			p.Strings = append(p.Strings, []byte(x))
+		}
 	case *onnxpb.GraphProto:
 		p.Type, p.G = onnxpb.AttributeProto_GRAPH, v
 	case *tensor.Tensor:
@@ -339,6 +353,17 @@ func (n *generator) constant(t *tensor.Tensor) *value {
 	return v
 }
 
+// defaulted is an initializer that is also an input: the first set of inputs leaves it out, and a second may have another value.
+func (n *generator) defaulted(t *tensor.Tensor, s style) *value {
+	name := n.name("d")
+	n.defaults[name] = &input{t, make([]string, t.Rank()), s}
+	n.main.Initializer = append(n.main.Initializer, onnx.FromTensor(name, t))
+	n.main.Input = append(n.main.Input, &onnxpb.ValueInfoProto{Name: name, Type: tensorType(t.DType(), n.dims(t.Shape(), nil))})
+	v := &value{name, t, false}
+	n.pool = append(n.pool, v)
+	return v
+}
+
 // whole is a constant of i64.
 func (n *generator) whole(x ...int) *value { return n.constant(tensor.FromSlice(int64s(x), len(x))) }
 
@@ -361,7 +386,7 @@ func (n *generator) input(t *tensor.Tensor, s style) *value {
 	return v
 }
 
-// otherSizes are inputs with other sizes for the symbols, nil if there are none.
+// otherSizes are inputs with other sizes for the symbols, and other values for some defaults; nil if there are neither.
 func (n *generator) otherSizes() map[string]*tensor.Tensor {
 	sizes, out := map[string]int{}, map[string]*tensor.Tensor{}
 	for _, name := range slices.Sorted(maps.Keys(n.inputs)) {
@@ -378,7 +403,13 @@ func (n *generator) otherSizes() map[string]*tensor.Tensor {
 		}
 		out[name] = n.draw(in.t.DType(), shape, in.style)
 	}
-	if len(sizes) == 0 {
+	given := false
+	for _, name := range slices.Sorted(maps.Keys(n.defaults)) {
+		if in := n.defaults[name]; n.IntN(2) == 0 {
+			out[name], given = n.draw(in.t.DType(), in.t.Shape(), in.style), true
+		}
+	}
+	if len(sizes) == 0 && !given {
 		return nil
 	}
 	return out
@@ -463,6 +494,8 @@ func (n *generator) leafOf(d tensor.DType, shape []int, s style) *value {
 	switch rank := len(shape); {
 	case n.IntN(4) == 0:
 		return n.constant(n.draw(d, shape, s))
+	case n.defaults != nil && n.IntN(24) == 0:
+		return n.defaulted(n.draw(d, shape, s), s)
 	case rank > 1 && n.IntN(8) == 0 && n.opset >= 13:
 		perm := n.Perm(rank)
 		from := make([]int, rank)

@@ -40,6 +40,7 @@ func (a *analyst) own(e *evaluation) (strict, loose [][]float64) {
 		if op.To.IsFloat() && e.in[0].t.DType() != op.To {
 			loose[0] = relative(y, 2*u)
 		}
+	case ops.LabelEncoder, ops.Unique:
 	case ir.Where, ir.Clip, ir.OneHot, ir.ScatterElements, ir.ScatterND, ir.ArgReduce, ir.DimsOp, ir.Range:
 		if op, ok := op.(ir.ScatterElements); ok && op.Reduce != ir.NoReduction && y.DType().IsFloat() {
 			loose[0] = relative(y, 4*u)

@@ -192,12 +192,24 @@ func instanceNorm(n *generator) {
 	}
 }
 
+// codesScale is a scale, or several. A vector of one may be an input whose size is a symbol, so that only a run knows its form.
 func (n *generator) codesScale(shape []int) *value {
+	if len(shape) == 1 && shape[0] == 1 && n.IntN(2) == 0 {
+		return n.leafOf(tensor.F32, shape, style{kind: positive})
+	}
 	t := tensor.New(tensor.F32, shape...)
 	for i := range t.Len() {
 		t.SetFloat64(i, []float64{1.0 / 127, 0.5, 0.0078125, 0.1, 1}[n.IntN(5)])
 	}
 	return n.constant(t)
+}
+
+// single is the shape of one number: a scalar, or a vector of one.
+func (n *generator) single() []int {
+	if n.IntN(3) == 0 {
+		return []int{1}
+	}
+	return nil
 }
 
 func (n *generator) codesZero(d tensor.DType, shape []int) *value {
@@ -230,7 +242,7 @@ func quantized(n *generator) {
 	y := n.node("DequantizeLinear", in, attrs...)
 	if y != nil && n.IntN(2) == 0 && y.rank() > 0 {
 		w := n.constant(n.draw(tensor.I8, []int{y.shape()[y.rank()-1], n.columns()}, style{kind: extremes, lo: -100, hi: 101}))
-		if b := n.node("DequantizeLinear", []*value{w, n.codesScale(nil)}); b != nil {
+		if b := n.node("DequantizeLinear", []*value{w, n.codesScale(n.single())}); b != nil {
 			n.node("MatMul", []*value{y, b})
 		}
 	}
@@ -283,7 +295,7 @@ func qlinear(n *generator) {
 		return
 	}
 	d, y := []tensor.DType{tensor.U8, tensor.I8}[n.IntN(2)], x.dtype()
-	n.node("QLinearMatMul", []*value{x, n.codesScale(nil), n.codesZero(x.dtype(), nil),
+	n.node("QLinearMatMul", []*value{x, n.codesScale(n.single()), n.codesZero(x.dtype(), n.single()),
 		n.leaf(d, []int{x.shape()[x.rank()-1], n.columns()}),
-		n.codesScale(nil), n.codesZero(d, nil), n.codesScale(nil), n.codesZero(y, nil)})
+		n.codesScale(n.single()), n.codesZero(d, n.single()), n.codesScale(n.single()), n.codesZero(y, n.single())})
 }

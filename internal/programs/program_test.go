@@ -24,7 +24,33 @@ type Program struct {
 // Graph lowers the model as it is.
 func (p *Program) Graph() (g *ir.Graph, err error) {
 	defer caught(&err)
-	return lower.Model(p.Model)
+	return p.lower(p.Model)
+}
+
+// lower lowers a form of the model: what has a default is an input of the graph.
+func (p *Program) lower(m *onnxpb.ModelProto) (*ir.Graph, error) {
+	return lower.Options{Overridable: p.Defaults()}.Model(m)
+}
+
+// Defaults are the names of the inputs that are initializers as well, which a run may leave out.
+func (p *Program) Defaults() (names []string) {
+	for _, v := range lower.Overridable(p.Model) {
+		names = append(names, v.Name)
+	}
+	return names
+}
+
+// given is the value of an input in the set k: its default if the set has none.
+func (p *Program) given(k int, name string) *tensor.Tensor {
+	if t := p.Inputs[k][name]; t != nil {
+		return t
+	}
+	for _, tp := range p.Model.Graph.Initializer {
+		if t, err := onnx.Tensor(tp); tp.Name == name && err == nil {
+			return t.Aligned()
+		}
+	}
+	return nil
 }
 
 // graphOf lowers the model for the inputs k alone: their sizes in place of symbols.
@@ -33,11 +59,11 @@ func (p *Program) graphOf(k int) (g *ir.Graph, err error) {
 	m := p.Clone()
 	for _, v := range m.Graph.Input {
 		dims := v.GetType().GetTensorType().GetShape().GetDim()
-		for i, d := range p.Inputs[k][v.Name].Shape() {
+		for i, d := range p.given(k, v.Name).Shape() {
 			dims[i].Value = &onnxpb.TensorShapeProto_Dimension_DimValue{DimValue: int64(d)}
 		}
 	}
-	return lower.Model(m)
+	return p.lower(m)
 }
 
 func caught(err *error) {
@@ -49,7 +75,7 @@ func caught(err *error) {
 // Evaluate returns the values of all nodes for the inputs k by their definitions alone.
 func (p *Program) Evaluate(k int) (values map[string]*tensor.Tensor, err error) {
 	defer caught(&err)
-	g, err := lower.Model(p.everything())
+	g, err := p.lower(p.everything())
 	if err != nil {
 		return nil, err
 	}
@@ -80,7 +106,7 @@ func (p *Program) everything() *onnxpb.ModelProto {
 
 func (p *Program) ordered(g *ir.Graph, k int) (in []*tensor.Tensor) {
 	for _, v := range g.Inputs {
-		in = append(in, p.Inputs[k][v.Name])
+		in = append(in, p.given(k, v.Name))
 	}
 	return in
 }

@@ -130,6 +130,11 @@ func pooled(n *generator) {
 	for i := range 2 * len(kernel) {
 		pads = append(pads, n.IntN(kernel[i%len(kernel)]))
 	}
+	for i, d := range x.shape()[2:] { // some windows are wider than the image: all their elements are padding
+		if most := d + pads[i] + pads[len(kernel)+i] - 1; kernel[i] > 1 && most >= kernel[i]-1 {
+			dilations[i] = 1 + n.IntN(most/(kernel[i]-1))
+		}
+	}
 	attrs := []attr{{"kernel_shape", kernel}, {"strides", strides}, {"dilations", dilations}, {"count_include_pad", n.IntN(2)},
 		{"ceil_mode", n.IntN(2)}}
 	if n.IntN(4) == 0 {
@@ -192,7 +197,7 @@ func resize(n *generator) {
 		}
 		roi, attrs = n.constant(t), append(attrs, attr{"extrapolation_value", 7.0})
 	}
-	if n.IntN(2) == 0 {
+	if how != "tf_crop_and_resize" && n.IntN(2) == 0 { // by scales, onnxruntime takes a size from them without the roi
 		n.node("Resize", []*value{x, roi, n.constant(scales)}, attrs...)
 		return
 	}
