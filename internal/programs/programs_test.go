@@ -140,6 +140,25 @@ func TestPrograms(t *testing.T) {
 		tally.refused.Load(), tally.failed.Load())
 }
 
+// TestChainsKeepOverflow runs a quarter as many programs as TestPrograms. They multiply and divide beyond the range of float32. Below -O 2
+// and with Exact, infinities, zeros and NaN are those of the model, and of onnxruntime.
+func TestChainsKeepOverflow(t *testing.T) {
+	for seed := *firstSeed; seed < *firstSeed+uint64(*count)/4; seed++ {
+		p, want, err := programs.Chain(seed)
+		require.NoError(t, err)
+		for _, w := range ways {
+			if !w.free {
+				require.Empty(t, w.run(p, []*programs.Analysis{want}, []error{nil}), "seed %d, %s\n%s", seed, w.name, p)
+			}
+		}
+		if os.Getenv("RLXC_ONNXRUNTIME") != "" {
+			out, err := byReference(p, 0)
+			require.NoError(t, err)
+			require.Empty(t, departs(out[p.Model.Graph.Output[0].Name], want.Outputs[0]), "seed %d, onnxruntime\n%s", seed, p)
+		}
+	}
+}
+
 // TestCases runs what once failed.
 func TestCases(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.onnx")
