@@ -105,6 +105,27 @@ func TestConditionsOfStructure(t *testing.T) {
 			require.Equal(t, want, g.Outputs[0].Type.DType)
 		}
 	})
+	t.Run("quantised values over any rank", func(t *testing.T) { // types follow from operands that the schema does not tie to results
+		for _, c := range []struct {
+			op         string
+			from, want tensor.DType
+			others     []*tensor.Tensor
+		}{
+			{"QuantizeLinear", tensor.F32, tensor.I8, []*tensor.Tensor{tensor.Scalar(float32(2)), tensor.Scalar(int8(1))}},
+			{"QuantizeLinear", tensor.F32, tensor.U8, []*tensor.Tensor{tensor.Scalar(float32(2))}},
+			{"DequantizeLinear", tensor.I8, tensor.F16, []*tensor.Tensor{tensor.New(tensor.F16)}},
+		} {
+			s := &sketch{}
+			operands := []any{s.node("Reshape", s.input("x", c.from, "n"), s.input("shape", tensor.I64, "rank"))}
+			for _, other := range c.others {
+				operands = append(operands, s.constant(other))
+			}
+			g, err := s.lower(21, s.node(c.op, operands...))
+			require.NoError(t, err)
+			require.True(t, g.Outputs[0].Type.Unranked)
+			require.Equal(t, c.want, g.Outputs[0].Type.DType, c.op)
+		}
+	})
 	t.Run("weights with three axes", func(t *testing.T) {
 		s := &sketch{}
 		y := s.node("Attention", s.input("x", tensor.F32, 1, 2, 4), s.input("w", tensor.F32, 1, 4, 12), intAttr("num_heads", 2))
