@@ -109,20 +109,23 @@ func TestAcceptNearer(t *testing.T) {
 	for _, c := range []struct {
 		name            string
 		got, want       *tensor.Tensor
+		plain           *tensor.Tensor
 		passes, outside bool
 	}{
-		{"nearer", at(1, 0.2), at(1, -0.5), true, true},
-		{"as near on the other side", at(1, 0.4), at(1, -0.4), true, true},
-		{"farther", at(1, 0.6), at(1, -0.5), false, true},
-		{"nearer, but both are noise", at(1, 2), at(1, -3), false, true},
-		{"NaN", at(float32(math.NaN()), 0), at(1, -0.5), false, true},
+		{"nearer", at(1, 0.2), at(1, -0.5), exact, true, true},
+		{"as near on the other side", at(1, 0.4), at(1, -0.4), exact, true, true},
+		{"farther", at(1, 0.6), at(1, -0.5), exact, false, true},
+		{"nearer, but both are noise", at(1, 2), at(1, -3), exact, false, true},
+		{"NaN", at(float32(math.NaN()), 0), at(1, -0.5), exact, false, true},
+		{"nearer, but it departs without roundings, too", at(1, 0.2), at(1, -0.5), at(1, 0.01), false, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			tol := tolerance{bits: 8, cosine: 0.98, why: "int8 activations"}
 			d := compare("y", c.got, c.want, tol)
 			require.False(t, d.OK)
 			require.Equal(t, c.outside, d.angle)
-			d.acceptNearer(compare("y", c.got, exact, tol), compare("y", c.want, exact, tol))
+			plain := compare("y", c.plain, exact, tolerance{elements: true, abs: 1e-5, cosine: -1})
+			d.acceptNearer(plain, compare("y", c.got, exact, tol), compare("y", c.want, exact, tol))
 			require.Equal(t, c.passes, d.OK)
 			require.Equal(t, c.passes, d.Worth != "")
 		})
@@ -142,8 +145,12 @@ func TestUnrounded(t *testing.T) {
 	before := proto.Clone(p)
 	u := unrounded(p)
 	require.True(t, proto.Equal(before, p))
-	require.True(t, proto.Equal(node("Identity", "d", "x"), u.Graph.Node[2]))
-	require.True(t, proto.Equal(p.Graph.Node[3], u.Graph.Node[3]))
+	require.Len(t, u.Graph.Node, 4)
+	require.True(t, proto.Equal(node("Identity", "d", "x"), u.Graph.Node[1]))
+	require.True(t, proto.Equal(p.Graph.Node[3], u.Graph.Node[2]))
+	p.Graph.Output = []*onnxpb.ValueInfoProto{{Name: "q"}}
+	require.Len(t, unrounded(p).Graph.Node, 5, "an output keeps its QuantizeLinear")
+	p.Graph.Output = nil
 	p.Graph.Node = p.Graph.Node[3:]
 	require.Nil(t, unrounded(p))
 	require.Nil(t, unrounded(nil))

@@ -20,9 +20,7 @@ import (
 type engine interface {
 	Inputs() []rlxc.ValueInfo
 	Outputs() []rlxc.ValueInfo
-	// Run returns tensors that hold until the next run.
-	Run(context.Context, rlxc.Tensors) (rlxc.Tensors, error)
-	Close() error
+	runner // Run returns tensors that hold until the next run
 }
 
 // referenceLevels are the settings of -O in onnxruntime.
@@ -123,11 +121,16 @@ func compiledError(s *source) error {
 		"FILE", s.name)
 }
 
+// referenceOptions returns how onnxruntime opens a model.
+func (o *modelFlags) referenceOptions(s *source, level onnxruntime.Level, taps []onnxruntime.Tap) onnxruntime.Options {
+	return onnxruntime.Options{Library: o.library, Threads: o.Threads, Level: level, Taps: taps, Overridable: s.overridable}
+}
+
 func (o *modelFlags) loadReference(s *source, level onnxruntime.Level, taps []onnxruntime.Tap) (*ortEngine, error) {
 	if s.compiled() {
 		return nil, compiledError(s)
 	}
-	opts := onnxruntime.Options{Library: o.library, Threads: o.Threads, Level: level, Taps: taps, Overridable: s.overridable}
+	opts := o.referenceOptions(s, level, taps)
 	if s.path != "" {
 		r, err := onnxruntime.Open(s.path, opts)
 		return &ortEngine{r}, err
@@ -179,7 +182,12 @@ func infos(list []onnxruntime.ValueInfo) []rlxc.ValueInfo {
 }
 
 // An oracle is the reference implementation of every operator, one after the other: slow and plain.
-type oracle struct{ graph *ir.Graph }
+type oracle struct {
+	graph *ir.Graph
+	model *rlxc.Model // owns the graph's weights
+}
+
+func (e *oracle) Close() error { return e.model.Close() }
 
 func (e *oracle) Run(_ context.Context, in rlxc.Tensors) (rlxc.Tensors, error) {
 	inputs := make([]*tensor.Tensor, len(e.graph.Inputs))

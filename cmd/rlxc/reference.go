@@ -151,6 +151,12 @@ var references = []string{onnxRuntime, evaluation}
 // evaluation names the plain implementation of the operators on the command line.
 const evaluation = "eval"
 
+// A runner computes a model's outputs until it is closed.
+type runner interface {
+	Run(context.Context, rlxc.Tensors) (rlxc.Tensors, error)
+	Close() error
+}
+
 // A reference computes the expected results.
 type reference struct {
 	name    string
@@ -159,11 +165,12 @@ type reference struct {
 
 	recorded *source // where outputs are read, if they are
 	declared []*onnxpb.ValueInfoProto
-	live     interface {
-		Run(context.Context, rlxc.Tensors) (rlxc.Tensors, error)
-	}
+	live     runner
 	// optimised opens the reference engine again, with its optimisations. It is nil unless the reference is onnxruntime.
 	optimised func() (*ortEngine, error)
+	// unrounded opens the engine again, with the model that unrounded makes of the reference's. It is nil for recorded outputs. The engine
+	// is nil if that model has no pairs.
+	unrounded func() (runner, error)
 	close     func() error
 }
 
@@ -189,6 +196,7 @@ func (v *validation) loadReferenceOf(src *source, e engine, taps bool) (*referen
 		return r, v.loadLive(r, refSrc, tapped)
 	case evaluation:
 		r.name = evaluation
+		r.unrounded = func() (runner, error) { return unroundedOracle(refSrc) }
 		return r, r.loadOracle(refSrc, tapped)
 	}
 	if v.referencePath != "" {
@@ -217,8 +225,26 @@ func (r *reference) loadOracle(src *source, tapped []rlxc.ValueInfo) error {
 		m.Close()
 		return err
 	}
-	r.live, r.taps, r.close = &oracle{g}, tapGraph(g, tapped), m.Close
+	r.live, r.taps, r.close = &oracle{g, m}, tapGraph(g, tapped), m.Close
 	return nil
+}
+
+// unroundedOracle opens the plain implementation of the model that unrounded makes, or nil if that has no pairs.
+func unroundedOracle(src *source) (runner, error) {
+	m, err := src.open()
+	if err != nil {
+		return nil, err
+	}
+	defer m.Close()
+	p := unrounded(inside.Proto(m))
+	if p == nil {
+		return nil, nil
+	}
+	if m, err = rlxc.FromProto(p, src.name); err != nil {
+		return nil, err
+	}
+	g, err := inside.Model(m)
+	return &oracle{g, m}, err
 }
 
 // loadLive loads the model into onnxruntime.
@@ -245,6 +271,18 @@ func (v *validation) loadLive(r *reference, src *source, tapped []rlxc.ValueInfo
 	r.name, r.live = onnxRuntime+" "+ref.Version(), ref
 	r.close = ref.Close
 	r.optimised = func() (*ortEngine, error) { return v.loadReference(src, onnxruntime.All, nil) }
+	r.unrounded = func() (runner, error) {
+		m, err := src.openFile()
+		if err != nil {
+			return nil, err
+		}
+		defer m.Close()
+		if m.Proto = unrounded(m.Proto); m.Proto == nil {
+			return nil, nil
+		}
+		s, err := onnxruntime.New(m, v.referenceOptions(src, onnxruntime.None, nil))
+		return &ortEngine{s}, err
+	}
 	return nil
 }
 

@@ -148,15 +148,20 @@ func (v *validation) tolerance(c *cobra.Command, src *source, e engine) (toleran
 	if elements || f.Changed("cosine") {
 		return tol, nil
 	}
-	tol.why = "float32"
+	g, err := v.graphOf(src, e)
+	if err != nil {
+		return tol, err
+	}
+	return v.toleranceOf(g), nil
+}
+
+// toleranceOf returns the tolerance that follows from what a program computes with, and from --precision and --weights.
+func (v *validation) toleranceOf(g *ir.Graph) tolerance {
+	tol := tolerance{elements: true, abs: v.abs, rel: v.rel, cosine: v.cosine, why: "float32"}
 	lower := func(cosine float64, why string) {
 		if tol.elements || cosine < tol.cosine {
 			tol.elements, tol.cosine, tol.why = false, cosine, why
 		}
-	}
-	g, err := v.graphOf(src, e)
-	if err != nil {
-		return tol, err
 	}
 	if p := precisionOf(g); p.name != "" {
 		lower(p.cosine, p.name)
@@ -168,7 +173,7 @@ func (v *validation) tolerance(c *cobra.Command, src *source, e engine) (toleran
 	if least, ok := lowerCosines[v.Weights]; ok {
 		lower(least, "--weights int8")
 	}
-	return tol, nil
+	return tol
 }
 
 // graphOf is the model as it is written: what its reference computes, also where the program that is validated rounds less.
