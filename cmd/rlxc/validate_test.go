@@ -69,7 +69,8 @@ func (l *coarseLayers) save(t *testing.T, path string) {
 			TensorType: &onnxpb.TypeProto_Tensor{ElemType: int32(tensor.F32), Shape: &onnxpb.TensorShapeProto{Dim: dims}}}}}}
 	}
 	g.Input, g.Output = value("x"), value(x)
-	require.NoError(t, onnx.Save(path, &onnxpb.ModelProto{IrVersion: 8, Graph: g, OpsetImport: []*onnxpb.OperatorSetIdProto{{Version: 17}}}))
+	m := &onnxpb.ModelProto{IrVersion: 8, Graph: g, OpsetImport: []*onnxpb.OperatorSetIdProto{{Version: 17}}}
+	require.NoError(t, onnx.Save(path, m))
 }
 
 // TestValidateFindsFaultsOfQuantisedModels: a model whose roundings alone put it outside the cosine passes. It fails against a reference
