@@ -56,12 +56,12 @@ func (m *Model) promptOf(o EmbedOptions) (string, error) {
 	case o.PromptName != "":
 		text, ok := prompts[o.PromptName]
 		if !ok {
-			return "", fmt.Errorf("pipeline: the model has no prompt %q: it has %s", o.PromptName, listOr(sortedKeys(prompts), "none"))
+			return "", invalidf("the model has no prompt %q: it has %s", o.PromptName, listOr(sortedKeys(prompts), "none"))
 		}
 		return text, nil
 	}
 	if _, ok := sidePrompts[o.Side]; !ok && o.Side != Neither {
-		return "", fmt.Errorf("pipeline: invalid side %q: want %q or %q", o.Side, Query, Document)
+		return "", invalidf("invalid side %q: want %q or %q", o.Side, Query, Document)
 	}
 	if o.Side != Neither {
 		return prompts[m.SidePrompt(o.Side)], nil
@@ -116,7 +116,7 @@ func (m *Model) sequences(ctx context.Context, texts []string, prompt string, le
 }
 
 // Embed returns a vector for each text. It fails with ErrTask if the model has no output for this, with ErrPooling if its files name no
-// pooling, with ErrQueueFull or ErrTooLarge if Options.Reject is set, with rlxc.ErrMemory, with os.ErrClosed after Close, or with the
+// pooling, with ErrQueueFull or ErrTooLarge if Options.Reject is set, with rlxc.ErrMemory, with rlxc.ErrClosed after Close, or with the
 // error of ctx.
 func (m *Model) Embed(ctx context.Context, texts []string, o EmbedOptions) ([][]float32, error) {
 	out := make([][]float32, len(texts))
@@ -137,11 +137,11 @@ func (m *Model) EmbedInto(ctx context.Context, dst []float32, texts []string, o 
 	}
 	size := len(dst) / len(texts)
 	if size*len(texts) != len(dst) {
-		return fmt.Errorf("pipeline: %d numbers are not a multiple of %d texts", len(dst), len(texts))
+		return invalidf("%d numbers are not a multiple of %d texts", len(dst), len(texts))
 	}
 	return m.embed(ctx, texts, o, func(i int, v []float32) error {
 		if len(v) != size {
-			return fmt.Errorf("pipeline: the vectors have %d numbers, but there is room for %d", len(v), size)
+			return invalidf("the vectors have %d numbers, but there is room for %d", len(v), size)
 		}
 		copy(dst[i*size:], v)
 		return nil
@@ -213,7 +213,7 @@ func (m *Model) embed(ctx context.Context, texts []string, o EmbedOptions, put f
 			}
 			if o.Dimensions > 0 {
 				if o.Dimensions > len(v) {
-					return fmt.Errorf("pipeline: %d dimensions are requested, but the vectors have %d", o.Dimensions, len(v))
+					return invalidf("%d dimensions are requested, but the vectors have %d", o.Dimensions, len(v))
 				}
 				v = slices.Clip(v[:o.Dimensions])
 				Normalize(v)

@@ -316,11 +316,13 @@ func (m *Model) checkTables() error {
 	return nil
 }
 
-// Close waits for running batches and releases all memory. Waiting calls end with an error.
+// Close waits for running batches and releases all memory. Waiting calls and later ones fail with rlxc.ErrClosed, as a second Close does.
 func (m *Model) Close() error {
 	var errs []error
 	if m.schedule != nil {
-		m.schedule.close()
+		if err := m.schedule.close(); err != nil {
+			return err
+		}
 	}
 	if m.engine != nil {
 		errs = append(errs, m.engine.close())

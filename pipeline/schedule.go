@@ -3,6 +3,7 @@ package pipeline
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"runtime/debug"
@@ -10,6 +11,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/rlxc/rlxc"
 )
 
 // A scheduler makes batches of the sequences of all calls. Waiting sequences are sorted by length, and a batch has sequences of about one
@@ -80,12 +83,16 @@ func (s *scheduler) rest() {
 	}
 }
 
-// errClosed is what calls get that a Close overtakes.
-var errClosed = fmt.Errorf("the model is closed: %w", os.ErrClosed)
+// errClosed is the error of calls after Close, and of calls that still wait when Close begins. It is an os.ErrClosed too.
+var errClosed = kindError{kindError{errors.New("pipeline: the model is closed"), os.ErrClosed}, rlxc.ErrClosed}
 
-// close ends what waits and waits for what runs.
-func (s *scheduler) close() {
+// close ends what waits and waits for what runs. It fails with errClosed if the scheduler is closed.
+func (s *scheduler) close() error {
 	s.mu.Lock()
+	if s.closed {
+		s.mu.Unlock()
+		return errClosed
+	}
 	s.closed = true
 	s.idle.Stop()
 	for _, r := range slices.Clone(s.requests) {
@@ -96,6 +103,7 @@ func (s *scheduler) close() {
 	s.mu.Unlock()
 	s.done.Wait()
 	s.cancel()
+	return nil
 }
 
 // run has sequences run and returns when each has its result, one has failed, or ctx ends. Sequences that run then still finish unheard.

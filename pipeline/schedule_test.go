@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/rlxc/rlxc"
 )
 
 // A fakeEngine notes its batches.
@@ -115,8 +117,12 @@ func TestScheduler(t *testing.T) {
 	require.Equal(t, total, ran)
 	require.Zero(t, s.tokens)
 	require.Empty(t, s.requests)
-	s.close()
-	require.ErrorIs(t, s.run(t.Context(), rowsOf(1)), os.ErrClosed)
+	require.NoError(t, s.close())
+	for name, err := range map[string]error{"run": s.run(t.Context(), rowsOf(1)), "close": s.close()} {
+		require.ErrorIs(t, err, os.ErrClosed, name)
+		require.ErrorIs(t, err, rlxc.ErrClosed, name)
+		require.EqualError(t, err, "pipeline: the model is closed", name)
+	}
 }
 
 // Sequences that come at once wake as many workers as have batches to run.

@@ -118,7 +118,7 @@ func guard(err *error, before bool) {
 		return
 	}
 	if *err = files.FaultError(fault); *err == nil {
-		*err = fmt.Errorf("pipeline: internal error: %v", fault)
+		*err = kindError{fmt.Errorf("internal error: %v", fault), rlxc.ErrInternal}
 	}
 }
 

@@ -23,7 +23,8 @@ func TestBatchesFit(t *testing.T) {
 	for _, line := range lines {
 		var seq, batch int
 		var arena, all int64
-		_, err := fmt.Sscanf(line, "sequence_length=%d: batch_size up to %d: an arena of %d bytes, %d with the weights", &seq, &batch, &arena, &all)
+		const form = "sequence_length=%d: batch_size up to %d: an arena of %d bytes, %d with the weights"
+		_, err := fmt.Sscanf(line, form, &seq, &batch, &arena, &all)
 		require.NoError(t, err, line)
 		require.Less(t, batch, last)
 		require.LessOrEqual(t, all, int64(limit))

@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -128,4 +129,47 @@ func TestGoOfDocuments(t *testing.T) {
 		}
 	}
 	require.Greater(t, found, 12)
+}
+
+// apiName finds names of the public API in documents: a package, a name, and a field or method of it.
+var apiName = regexp.MustCompile("\\b(rlxc|hub|pipeline|planner|quantize|server|tensor|tokenizer)\\.([A-Z]\\w*)(?:\\.([A-Z]\\w*))?")
+
+// recordedName finds what a line of testdata/api declares: a receiver or the type of a field, and a name.
+var recordedName = regexp.MustCompile(`^(?:func|type|var|const|field) (?:\((?:\w+ )?\*?(\w+)(?:\[\w+\])?\) )?(\w+)(?:\.(\w+))?`)
+
+// TestNamesOfDocuments: what the documents name of the public API exists. The Go blocks compile, by TestGoOfDocuments; this test reads
+// sentences and tables.
+func TestNamesOfDocuments(t *testing.T) {
+	t.Chdir(root)
+	declared := map[string]bool{}
+	files, err := filepath.Glob("testdata/api/*.txt")
+	require.NoError(t, err)
+	for _, file := range append(files, "testdata/api.txt") {
+		pkg := strings.TrimSuffix(filepath.Base(file), ".txt")
+		if pkg == "api" {
+			pkg = "rlxc"
+		}
+		text, err := os.ReadFile(file)
+		require.NoError(t, err)
+		for line := range strings.Lines(string(text)) {
+			if m := recordedName.FindStringSubmatch(line); m != nil {
+				parts := slices.DeleteFunc(m[1:], func(s string) bool { return s == "" })
+				declared[pkg+"."+strings.Join(parts, ".")] = true
+			}
+		}
+	}
+	pages, err := filepath.Glob("docs/*.md")
+	require.NoError(t, err)
+	found := 0
+	for _, page := range append(pages, "README.md", "BENCHMARKS.md", "integrations/beam/README.md") {
+		text, err := os.ReadFile(page)
+		require.NoError(t, err)
+		for _, m := range apiName.FindAllString(string(text), -1) {
+			found++
+			if !declared[m] && m != "rlxc.Deferred" { // a step, as rlxc compile prints it
+				t.Errorf("%s names %s, which testdata/api does not have", page, m)
+			}
+		}
+	}
+	require.Greater(t, found, 50)
 }
