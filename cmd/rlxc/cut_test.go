@@ -15,7 +15,7 @@ import (
 // text could not be read.
 func TestParquetAnnouncesCutTexts(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "out.parquet")
-	r, err := openResults(file, "run", newParquetRows(&textCommand{onError: "skip"}, task{example: &classified{}}, nil, 0), nil)
+	r, err := openResults(file, "run", newParquetRows(&textCommand{onError: "skip"}, task{example: &classified{}}, nil, vectorFile{}), nil)
 	require.NoError(t, err)
 	for _, it := range []item{{text: "short"}, {text: "long", cut: 77}, {err: errors.New("unreadable")}} {
 		require.NoError(t, r.add(it, &classified{Text: it.text}))

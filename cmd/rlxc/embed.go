@@ -81,13 +81,7 @@ command continues after them. Lines, in and out, may be compressed: .gz or .zst 
 				return embedItems(ctx, m, items, what, asBase64, o)
 			}
 			if what == "dense" {
-				k.size = func(ctx context.Context) (int, error) {
-					v, err := m.Embed(ctx, []string{""}, o)
-					if err != nil {
-						return 0, err
-					}
-					return len(v[0]), nil
-				}
+				k.vectors = func(ctx context.Context) (vectorFile, error) { return aboutVectors(ctx, args[0], m, o.Dimensions) }
 				if t.output != "" && asBase64 {
 					return usagef("--base64 requires --json")
 				}

@@ -81,7 +81,8 @@ var (
 type records interface {
 	// fields are the names of the fields, and known that no record has others. JSON has those of the first record.
 	fields() (names []string, known bool, err error)
-	// next reads the values of some fields: nil, a string, a json.RawMessage, or a parquet.Value that is not text. io.EOF is the end.
+	// next reads the values of some fields: nil, absent, a string, a json.RawMessage, a parquet.Value that is
+	// not text, or a nested. io.EOF is the end.
 	next(names []string) (record, error)
 	// node is the type of a field in Parquet; nil if values decide.
 	node(name string) parquet.Node
@@ -176,6 +177,9 @@ func openTexts(t textFlags, stdin io.Reader) (_ *textReader, err error) {
 	out, err := readTexts(t, in.name, r)
 	if err != nil {
 		return nil, errors.Join(err, done())
+	}
+	if p, ok := r.(*parquetFile); ok {
+		out.note = p.file.Lookup
 	}
 	if out.close = done; in.file == nil {
 		out.waits = func() bool { return in.lines.Buffered() == 0 }

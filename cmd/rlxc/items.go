@@ -43,6 +43,8 @@ func (it item) bytes() int {
 			if v.Kind() == parquet.ByteArray {
 				n += len(v.ByteArray())
 			}
+		case nested:
+			n += v.bytes()
 		}
 	}
 	return n
@@ -62,6 +64,8 @@ type textReader struct {
 	copied   []*column
 	position func() int64
 	size     int64 // of what position counts; 0 if unknown
+	// note looks up metadata of the file; nil for formats without metadata.
+	note func(key string) (value string, ok bool)
 }
 
 // each calls do for each item.
@@ -92,7 +96,7 @@ func textArguments(texts []string) *textReader {
 	}, close: func() error { return nil }, position: func() int64 { return int64(i) }, size: int64(len(texts))}
 }
 
-// allFields asks for copies of all fields but those of the texts.
+// allFields asks for copies of all fields but those of the texts and cutColumns, which another command has added for another model.
 const allFields = "*"
 
 // readTexts makes items of records. It reads the first, which may choose types of columns. A file without records has no items.
@@ -188,7 +192,9 @@ func (t textFlags) choose(file string, r records) (asked, copied []string, err e
 	for _, name := range t.copied {
 		of := []string{name}
 		if name == allFields {
-			of = slices.DeleteFunc(slices.Clone(names), func(name string) bool { return slices.Contains(asked, name) })
+			of = slices.DeleteFunc(slices.Clone(names), func(name string) bool {
+				return slices.Contains(asked, name) || slices.Contains(cutColumns, name)
+			})
 		}
 		for _, name := range of {
 			if !slices.Contains(copied, name) {
@@ -206,10 +212,10 @@ func (t textFlags) choose(file string, r records) (asked, copied []string, err e
 		}
 		node := r.node(name)
 		switch {
-		case node == nil:
-		case !node.Leaf() || node.Repeated():
+		case node == nil || i >= len(asked):
+		case !single(node):
 			return nil, nil, fmt.Errorf("%s: column %q is nested: name a column of single values", file, name)
-		case i < len(asked) && !textual(node):
+		case !textual(node):
 			return nil, nil, fmt.Errorf("%s: column %q is %v, not a text", file, name, node.Type())
 		}
 	}
@@ -255,6 +261,12 @@ func jsonValue(c *column, v any) (any, error) {
 			return nil, fmt.Errorf("column %q: %w", c.name, err)
 		}
 		return plain, nil
+	case nested:
+		plain, err := v.jsonOf(c.node, 0, 0)
+		if err != nil {
+			return nil, fmt.Errorf("column %q: %w", c.name, err)
+		}
+		return plain, nil
 	}
 	return v, nil
 }
@@ -265,7 +277,7 @@ func parquetValue(c *column, v any) (any, error) {
 	switch v := v.(type) {
 	case nil, absent:
 		return parquet.NullValue(), nil
-	case parquet.Value:
+	case parquet.Value, nested:
 		return v, nil
 	case string:
 		if c.node == nil {

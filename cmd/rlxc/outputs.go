@@ -28,14 +28,26 @@ type outputFormat struct {
 	vectors bool // it holds those and nothing else
 	lines   bool // it may be compressed
 	convert func(c *column, value any) (any, error)
-	open    func(t *textCommand, k task, copied []*column, size int) encoder
+	open    func(t *textCommand, k task, copied []*column, v vectorFile) encoder
 }
 
 var outputFormats = []*outputFormat{
-	{".jsonl", false, true, jsonValue, func(_ *textCommand, _ task, copied []*column, _ int) encoder { return jsonLines{copied} }},
+	{".jsonl", false, true, jsonValue, func(_ *textCommand, _ task, copied []*column, _ vectorFile) encoder {
+		return jsonLines{copied}
+	}},
 	{".parquet", false, false, parquetValue, newParquetRows},
-	{".npy", true, false, nil, func(_ *textCommand, k task, _ []*column, size int) encoder { return &matrix{size, k.output, false} }},
-	{".npz", true, false, nil, func(_ *textCommand, k task, _ []*column, size int) encoder { return &matrix{size, k.output, true} }},
+	{".npy", true, false, nil, func(_ *textCommand, k task, _ []*column, v vectorFile) encoder {
+		return &matrix{v.size, k.output, false}
+	}},
+	{".npz", true, false, nil, func(_ *textCommand, k task, _ []*column, v vectorFile) encoder {
+		return &matrix{v.size, k.output, true}
+	}},
+}
+
+// A vectorFile is what a file of vectors has in common. Its zero value is for results that are no vectors.
+type vectorFile struct {
+	size  int               // numbers of each vector
+	notes map[string]string // metadata of a Parquet file, such as the model
 }
 
 // cutColumns are the fields of a result that announce a cut text: true, and the tokens that the text has. JSON lines of other texts lack
@@ -91,6 +103,7 @@ func (jsonLines) file(w io.Writer, r *results) error {
 type parquetRows struct {
 	copied   []*column
 	failures bool // there is a column of errors
+	vectors  vectorFile
 	example  any
 	result   *parquet.Schema             // of the example
 	schema   *parquet.Schema             // of rows; nil until one comes
@@ -117,7 +130,7 @@ func (c *pageCodec) Encode(dst, src []byte) ([]byte, error) {
 	return c.encoder().EncodeAll(src, dst[:0]), nil
 }
 
-func newParquetRows(t *textCommand, k task, copied []*column, _ int) encoder {
+func newParquetRows(t *textCommand, k task, copied []*column, v vectorFile) encoder {
 	var tags []parquet.SchemaOption
 	eachField(reflect.ValueOf(k.example), func(f reflect.StructField, name string, used bool) {
 		if !used {
@@ -125,7 +138,8 @@ func newParquetRows(t *textCommand, k task, copied []*column, _ int) encoder {
 		}
 		tags = append(tags, columnTags(f, name, nil)...)
 	})
-	return &parquetRows{copied: copied, example: k.example, result: parquet.SchemaOf(k.example, tags...), failures: t.onError == "skip"}
+	return &parquetRows{copied: copied, example: k.example, result: parquet.SchemaOf(k.example, tags...), failures: t.onError == "skip",
+		vectors: v}
 }
 
 // errorColumn is that of --on-error skip.
@@ -193,9 +207,14 @@ func (p *parquetRows) begin(round *bytes.Buffer) error {
 			} else if c.node == nil {
 				c.node = parquet.String() // type of a JSON field that no row has
 			}
-			root.fields = append(root.fields, &namedField{parquet.Optional(parquet.Leaf(c.node.Type())), c.name})
+			root.fields = append(root.fields, &namedField{copiedNode(c.node), c.name})
 		}
-		root.fields = append(root.fields, p.result.Fields()...)
+		for _, f := range p.result.Fields() {
+			if p.isVector(f.Name()) {
+				f = &namedField{parquet.Optional(f), f.Name()}
+			}
+			root.fields = append(root.fields, f)
+		}
 		for i, node := range []parquet.Node{parquet.Leaf(parquet.BooleanType), parquet.Int(64)} {
 			root.fields = append(root.fields, &namedField{parquet.Optional(node), cutColumns[i]})
 		}
@@ -226,19 +245,35 @@ func (p *parquetRows) add(round *bytes.Buffer, it item, result any) error {
 		last++
 		row = append(row, v.Level(0, level, last))
 	}
-	for i := range p.copied {
+	for i, c := range p.copied {
+		var v any = parquet.NullValue()
 		if i < len(it.copied) {
-			put(it.copied[i].(parquet.Value))
-		} else {
-			put(parquet.NullValue())
+			v = it.copied[i]
+		}
+		if all, ok := v.(nested); ok {
+			for _, leaf := range all.raised(c.node) {
+				last++
+				for _, v := range leaf {
+					row = append(row, v.Level(v.RepetitionLevel(), v.DefinitionLevel(), last))
+				}
+			}
+			continue
+		}
+		for range leaves(c.node) {
+			put(v.(parquet.Value))
 		}
 	}
+	from := last + 1
 	if it.err != nil {
 		result = reflect.New(reflect.TypeOf(p.example).Elem()).Interface()
 	}
 	for _, v := range p.result.Deconstruct(nil, result) {
-		last = len(p.copied) + v.Column()
-		row = append(row, v.Level(v.RepetitionLevel(), v.DefinitionLevel(), last))
+		last = from + v.Column()
+		level := v.DefinitionLevel()
+		if it.err == nil && p.isVector(p.result.Columns()[v.Column()][0]) {
+			level++
+		}
+		row = append(row, v.Level(v.RepetitionLevel(), level, last))
 	}
 	truncated, tokens := parquet.BooleanValue(it.cut > 0), parquet.NullValue()
 	if it.err != nil {
@@ -258,6 +293,21 @@ func (p *parquetRows) add(round *bytes.Buffer, it item, result any) error {
 	return err
 }
 
+// isVector reports whether a column of results has vectors of one size. They are null in a row with an error.
+func (p *parquetRows) isVector(name string) bool { return p.vectors.size > 0 && name == vectorField }
+
+// create begins a file with the metadata of all rows.
+func (p *parquetRows) create(w io.Writer, rows *parquet.Schema) *parquet.GenericWriter[any] {
+	options := []parquet.WriterOption{rows, parquet.Compression(pages)}
+	for key, value := range p.vectors.notes {
+		options = append(options, parquet.KeyValueMetadata(key, value))
+	}
+	if p.vectors.size > 0 {
+		options = append(options, parquet.KeyValueMetadata(arrowKey, arrowSchema(rows, vectorField, p.vectors.size)))
+	}
+	return parquet.NewGenericWriter[any](w, options...)
+}
+
 func (p *parquetRows) end(*bytes.Buffer) error {
 	defer func() { p.writer = nil }()
 	return p.writer.Close()
@@ -275,7 +325,7 @@ func (p *parquetRows) file(w io.Writer, r *results) error {
 			return err
 		}
 		if out == nil {
-			out = parquet.NewGenericWriter[any](w, round.Schema(), parquet.Compression(pages))
+			out = p.create(w, round.Schema())
 		}
 		for _, g := range round.RowGroups() {
 			if _, err := out.WriteRowGroup(g); err != nil {
@@ -291,7 +341,7 @@ func (p *parquetRows) file(w io.Writer, r *results) error {
 		if err := p.begin(nil); err != nil {
 			return err
 		}
-		out = parquet.NewGenericWriter[any](w, p.schema, parquet.Compression(pages))
+		out = p.create(w, p.schema)
 	}
 	return out.Close()
 }

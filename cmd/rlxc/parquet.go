@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/bits"
 	"reflect"
 	"slices"
 	"time"
@@ -29,7 +30,7 @@ type parquetFile struct {
 	groups  []parquet.RowGroup // to come
 	left    int64              // rows of the group that is read
 	row     int64
-	cursors []*cursor
+	cursors [][]*cursor // of each column that is read, of its leaves
 }
 
 func parquetRecords(in *textFile) (_ records, err error) {
@@ -85,7 +86,7 @@ func (p *parquetFile) next(names []string) (r record, err error) {
 	where := fmt.Sprintf("%s: row %d", p.name, p.row+1)
 	defer damaged(where, &err)
 	for p.left <= 0 {
-		for _, c := range p.cursors {
+		for _, c := range slices.Concat(p.cursors...) {
 			c.close()
 		}
 		p.cursors = nil
@@ -95,19 +96,26 @@ func (p *parquetFile) next(names []string) (r record, err error) {
 		p.left = p.groups[0].NumRows()
 		held := int64(0)
 		for _, name := range names {
-			leaf, _ := p.file.Schema().Lookup(name)
-			group := len(p.file.RowGroups()) - len(p.groups)
-			n, err := p.bounded(p.file.Metadata().RowGroups[group].Columns[leaf.ColumnIndex].MetaData, leaf, p.left)
-			if err != nil {
-				return record{}, fmt.Errorf("column %q: %w", name, err)
-			} else if held += n; held > mostHeld {
-				return record{}, fmt.Errorf("column %q: pages of %d MiB would be in memory at a time, more than the maximum of %d MiB: "+
-					"write the file with smaller pages, or read fewer columns", name, held>>20, mostHeld>>20)
+			var column []*cursor
+			for _, path := range p.file.Schema().Columns() {
+				if path[0] != name {
+					continue
+				}
+				leaf, _ := p.file.Schema().Lookup(path...)
+				group := len(p.file.RowGroups()) - len(p.groups)
+				n, err := p.bounded(p.file.Metadata().RowGroups[group].Columns[leaf.ColumnIndex].MetaData, leaf, p.left)
+				if err != nil {
+					return record{}, fmt.Errorf("column %q: %w", name, err)
+				} else if held += n; held > mostHeld {
+					return record{}, fmt.Errorf("column %q: pages of %d MiB would be in memory at a time, more than the maximum of %d MiB: "+
+						"write the file with smaller pages, or read fewer columns", name, held>>20, mostHeld>>20)
+				}
+				column = append(column, &cursor{pages: p.groups[0].ColumnChunks()[leaf.ColumnIndex].Pages()})
 			}
 			if held > muchHeld {
 				boundGarbage()
 			}
-			p.cursors = append(p.cursors, &cursor{node: leaf.Node, pages: p.groups[0].ColumnChunks()[leaf.ColumnIndex].Pages()})
+			p.cursors = append(p.cursors, column)
 		}
 		p.groups = p.groups[1:]
 	}
@@ -115,7 +123,7 @@ func (p *parquetFile) next(names []string) (r record, err error) {
 	p.row++
 	r = record{where: where, values: make([]any, len(names))}
 	for i, c := range p.cursors {
-		if r.values[i], err = c.next(); err != nil {
+		if r.values[i], err = rowOf(c, p.node(names[i])); err != nil {
 			return r, fmt.Errorf("column %q: %w", names[i], err)
 		}
 	}
@@ -155,6 +163,9 @@ func (p *parquetFile) bounded(m format.ColumnMetaData, leaf parquet.LeafColumn, 
 	}
 	end := min(at+m.TotalCompressedSize, p.file.Size())
 	var dictionary, last int64 // bytes that are held of the dictionary, and of the page before this one
+	if leaf.MaxRepetitionLevel > 0 {
+		rows = m.NumValues
+	}
 	for {
 		head, n, err := pageHead(io.NewSectionReader(p.in, at, max(0, end-at)))
 		if err != nil || head.CompressedPageSize < 0 || head.UncompressedPageSize < 0 {
@@ -199,32 +210,38 @@ func pageHead(in *io.SectionReader) (head format.PageHeader, n int64, err error)
 }
 
 // boundedPage checks one page. It returns how many values of the column the page has, none if it is a dictionary, and how many bytes the
-// page takes once it is unpacked and decoded. rows is the number of rows of the group that follow the pages before it.
+// page takes once it is unpacked and decoded. rows is the number of values of the column in the group that follow the pages before it.
 func boundedPage(head format.PageHeader, in *io.SectionReader, codec format.CompressionCodec, leaf parquet.LeafColumn, rows int64) (
 	values, size int64, err error,
 ) {
-	var encoding, levels format.Encoding
+	var encoding format.Encoding
 	var plain int64 // bytes before those that are packed: levels, in a page of version 2
-	packed, optional := true, leaf.MaxDefinitionLevel > 0
+	packed := true
+	levels := []int{leaf.MaxRepetitionLevel, leaf.MaxDefinitionLevel} // highest ones, in the order of the page
+	var inPage []format.Encoding                                      // of levels, in a page of version 1
 	v1, v2, dictionary := head.DataPageHeader, head.DataPageHeaderV2, head.DictionaryPageHeader
 	switch {
 	case head.Type == format.DataPage && v1.Valid && !dictionary.Valid:
-		values, encoding, levels = int64(v1.V.NumValues), v1.V.Encoding, v1.V.DefinitionLevelEncoding
+		values, encoding = int64(v1.V.NumValues), v1.V.Encoding
+		inPage = []format.Encoding{v1.V.RepetitionLevelEncoding, v1.V.DefinitionLevelEncoding}
 	case head.Type == format.DataPageV2 && v2.Valid && !dictionary.Valid:
-		values, encoding, optional = int64(v2.V.NumValues), v2.V.Encoding, false
+		values, encoding = int64(v2.V.NumValues), v2.V.Encoding
 		repetition, definition := int64(v2.V.RepetitionLevelsByteLength), int64(v2.V.DefinitionLevelsByteLength)
 		plain = repetition + definition
 		packed = (!v2.V.IsCompressed.Valid || v2.V.IsCompressed.V) && in.Size() > plain
 		if min(values, repetition, definition) < 0 || plain > min(in.Size(), int64(head.UncompressedPageSize)) {
 			return 0, 0, errors.New("a page has levels of more bytes than the page")
 		}
-		if leaf.MaxDefinitionLevel > 0 && values <= mostValues {
-			if err := runs(bufio.NewReader(io.NewSectionReader(in, repetition, definition)), 1, values); err != nil {
-				return 0, 0, err
+		for i, part := range [][2]int64{{0, repetition}, {repetition, definition}} {
+			if levels[i] > 0 && values <= mostValues {
+				of := bufio.NewReader(io.NewSectionReader(in, part[0], part[1]))
+				if err := runs(of, int64(bits.Len(uint(levels[i]))), values); err != nil {
+					return 0, 0, err
+				}
 			}
 		}
 	case head.Type == format.DictionaryPage && dictionary.Valid:
-		values, encoding, optional = int64(dictionary.V.NumValues), dictionary.V.Encoding, false
+		values, encoding = int64(dictionary.V.NumValues), dictionary.V.Encoding
 		//lint:ignore SA1019 files of data page version 1 have it
 		if encoding == format.PlainDictionary {
 			encoding = format.Plain
@@ -242,7 +259,7 @@ func boundedPage(head format.PageHeader, in *io.SectionReader, codec format.Comp
 	case values > mostValues:
 		return 0, 0, fmt.Errorf("a page has %d values, more than the maximum of %d: write the file with smaller pages", values, mostValues)
 	case head.Type != format.DictionaryPage && values > rows:
-		return 0, 0, fmt.Errorf("a page has %d values, but %d rows are left in its group", values, rows)
+		return 0, 0, fmt.Errorf("a page has %d values, but %d are left in its group", values, rows)
 	case values*width > mostPage:
 		return 0, 0, fmt.Errorf("a page has %d values of %d bytes, more than the maximum of %d bytes: write the file with smaller pages",
 			values, width, mostPage)
@@ -256,9 +273,11 @@ func boundedPage(head format.PageHeader, in *io.SectionReader, codec format.Comp
 		}
 	}
 	content := bufio.NewReader(body)
-	size = int64(head.UncompressedPageSize) + values // a byte for each level
-	if optional {
-		err = bitRuns(content, levels, values)
+	size = int64(head.UncompressedPageSize) + 2*values // a byte for each level
+	for i, of := range inPage {
+		if levels[i] > 0 && err == nil {
+			err = packedRuns(content, of, levels[i], values)
+		}
 	}
 	if _, end := content.Peek(1); end == nil && err == nil {
 		if count := counters[encoding]; count == nil {
@@ -401,25 +420,26 @@ func booleans(in *bufio.Reader, kind parquet.Kind, values int64) (int64, error) 
 	if kind != parquet.Boolean {
 		return 0, fmt.Errorf("a page of %v is in the encoding RLE, which is for booleans", kind)
 	}
-	return values, bitRuns(in, format.RLE, values)
+	return values, packedRuns(in, format.RLE, 1, values)
 }
 
-// bitRuns reads definition levels of one bit, or booleans, which begin with how many bytes they have.
-func bitRuns(in *bufio.Reader, encoding format.Encoding, values int64) error {
+// packedRuns reads levels of at most highest, or booleans, which begin with how many bytes they have.
+func packedRuns(in *bufio.Reader, encoding format.Encoding, highest int, values int64) error {
+	width := int64(bits.Len(uint(highest)))
 	var length [4]byte
 	if _, err := io.ReadFull(in, length[:]); err != nil {
 		return nil //nolint:nilerr // the library reports it
 	}
 	n := int64(binary.LittleEndian.Uint32(length[:]))
-	bits := bufio.NewReader(io.LimitReader(in, n))
+	packed := bufio.NewReader(io.LimitReader(in, n))
 	if encoding != format.BitPacked {
-		if err := runs(bits, 1, values); err != nil {
+		if err := runs(packed, width, values); err != nil {
 			return err
 		}
-	} else if 8*n > values+padding {
+	} else if 8*n > width*(values+padding) {
 		return errManyValues
 	}
-	_, err := io.Copy(io.Discard, bits)
+	_, err := io.Copy(io.Discard, packed)
 	return err
 }
 
@@ -506,8 +526,8 @@ func deltas(in *bufio.Reader, values int64, lengths bool) (sum int64, err error)
 			}
 			n := min(part, total)
 			for i := range n {
-				bits := binary.LittleEndian.Uint64(packed[i*width/8:]) >> (i * width % 8)
-				if last += int32(least) + int32(uint32(bits&(1<<width-1))); last < 0 {
+				delta := binary.LittleEndian.Uint64(packed[i*width/8:]) >> (i * width % 8)
+				if last += int32(least) + int32(uint32(delta&(1<<width-1))); last < 0 {
 					return 0, errLengths
 				}
 				sum += int64(last)
@@ -520,9 +540,8 @@ func deltas(in *bufio.Reader, values int64, lengths bool) (sum int64, err error)
 	return sum, nil
 }
 
-// A cursor reads a column of a row group.
+// A cursor reads a leaf column of a row group.
 type cursor struct {
-	node   parquet.Node
 	pages  parquet.Pages
 	page   parquet.Page
 	values parquet.ValueReader // of the page; nil once all are in the buffer
@@ -530,15 +549,48 @@ type cursor struct {
 	at, n  int
 }
 
-func (c *cursor) next() (any, error) {
+// rowOf reads the values of a row. Their type is the one of records.next.
+func rowOf(column []*cursor, n parquet.Node) (any, error) {
+	if single(n) {
+		v, err := column[0].next()
+		switch {
+		case err != nil || v.IsNull():
+			return nil, err
+		case textual(n):
+			return string(v.ByteArray()), nil
+		}
+		return v.Clone(), nil
+	}
+	row, size := make(nested, len(column)), 0
+	for i, c := range column {
+		v, err := c.next()
+		for err == nil {
+			if size += nestedBytes(v); size > maxLine {
+				return nil, errLongLine
+			}
+			row[i] = append(row[i], v.Clone())
+			if err = c.fill(); err == nil && c.buffer[c.at].RepetitionLevel() > 0 {
+				v, err = c.next()
+				continue
+			}
+			break
+		}
+		if err != nil && err != io.EOF {
+			return nil, err
+		}
+	}
+	return row, nil
+}
+
+// fill has a value in the buffer; io.EOF after the last one.
+func (c *cursor) fill() error {
 	for c.at == c.n {
 		if c.values == nil {
 			parquet.Release(c.page)
+			c.page = nil
 			page, err := c.pages.ReadPage()
-			if err == io.EOF {
-				return nil, io.ErrUnexpectedEOF
-			} else if err != nil {
-				return nil, err
+			if err != nil {
+				return err
 			}
 			c.page, c.values = page, page.Values()
 		}
@@ -546,21 +598,24 @@ func (c *cursor) next() (any, error) {
 		if err == io.EOF {
 			c.values = nil
 		} else if err != nil {
-			return nil, err
+			return err
 		} else if n == 0 {
-			return nil, io.ErrNoProgress
+			return io.ErrNoProgress
 		}
 		c.at, c.n = 0, n
 	}
-	v := c.buffer[c.at]
-	c.at++
-	switch {
-	case v.IsNull():
-		return nil, nil
-	case textual(c.node):
-		return string(v.ByteArray()), nil
+	return nil
+}
+
+// next returns a value, which is valid until the next call.
+func (c *cursor) next() (parquet.Value, error) {
+	if err := c.fill(); err == io.EOF {
+		return parquet.Value{}, io.ErrUnexpectedEOF
+	} else if err != nil {
+		return parquet.Value{}, err
 	}
-	return v.Clone(), nil
+	c.at++
+	return c.buffer[c.at-1], nil
 }
 
 func (c *cursor) close() {

@@ -68,7 +68,7 @@ func TestParquetTypes(t *testing.T) {
 	defer in.close()
 	require.EqualValues(t, 250, in.size)
 	out := filepath.Join(t.TempDir(), "out.parquet")
-	r, err := openResults(out, "run", newParquetRows(&textCommand{}, task{example: &classified{}}, in.copied, 0), nil)
+	r, err := openResults(out, "run", newParquetRows(&textCommand{}, task{example: &classified{}}, in.copied, vectorFile{}), nil)
 	require.NoError(t, err)
 	n := 0
 	require.NoError(t, in.each(func(it item) error {
@@ -152,7 +152,7 @@ func TestParquetErrors(t *testing.T) {
 		"a decimal": {textFlags{field: "price"}, whole.Bytes(), `%s: column "price" is DECIMAL(12,2), not a text`},
 		"nested":    {textFlags{field: "tags"}, whole.Bytes(), `%s: column "tags" is nested: name a column of single values`},
 		"repeated":  {textFlags{field: "many"}, whole.Bytes(), `%s: column "many" is nested: name a column of single values`},
-		"a group":   {textFlags{copied: []string{"in"}}, whole.Bytes(), `%s: column "in" is nested: name a column of single values`},
+		"a group":   {textFlags{field: "in"}, whole.Bytes(), `%s: column "in" is nested: name a column of single values`},
 		"binary":    {textFlags{field: "bytes"}, whole.Bytes(), `%s: row 1: column "bytes" is not valid UTF-8`},
 		"no JSON": {textFlags{copied: []string{"price"}}, whole.Bytes(),
 			`%s: row 1: column "price": JSON lines cannot hold DECIMAL(12,2)`},
@@ -286,7 +286,7 @@ func TestParquetPages(t *testing.T) {
 		want   string
 	}{
 		"more values than rows": {"text", 2, format.PageHeader{DataPageHeader: dataPage(3, format.Plain)}, one,
-			"a page has 3 values, but 2 rows are left in its group"},
+			"a page has 3 values, but 2 are left in its group"},
 		"values": {"text", many, format.PageHeader{DataPageHeader: dataPage(many-1, format.Plain)}, one,
 			"a page has 2147483647 values, more than the maximum of 16777216: write the file with smaller pages"},
 		"values of a dictionary": {"text", 1, format.PageHeader{Type: format.DictionaryPage,
@@ -526,4 +526,96 @@ func TestItemBytes(t *testing.T) {
 	} {
 		require.Equal(t, want, it.bytes())
 	}
+}
+
+// A nestedRow has columns of the kinds that hold several values.
+type nestedRow struct {
+	Text  string             `parquet:"text"`
+	Tags  []string           `parquet:"tags,list"`
+	Grid  []nestedCells      `parquet:"grid,list"`
+	Many  []int64            `parquet:"many"`
+	In    nestedStruct       `parquet:"in"`
+	Maybe *nestedStruct      `parquet:"maybe"`
+	Map   map[string]float32 `parquet:"map"`
+}
+
+type nestedCells struct {
+	Cells []int64 `parquet:"cells,list"`
+}
+
+type nestedStruct struct {
+	A *int64          `parquet:"a,optional"`
+	B []nestedStruct2 `parquet:"b,list"`
+}
+
+type nestedStruct2 struct {
+	C string `parquet:"c"`
+}
+
+// nestedRows have empty, absent and full columns, and lists that are longer than a buffer of a cursor.
+func nestedRows() []nestedRow {
+	seven, long := int64(7), make([]int64, 700)
+	for i := range long {
+		long[i] = int64(i)
+	}
+	return []nestedRow{
+		{Text: "none"},
+		{"all", []string{"a", "", "ü"}, []nestedCells{{[]int64{1, 2}}, {}, {[]int64{3}}}, []int64{4, 5},
+			nestedStruct{&seven, []nestedStruct2{{"x"}, {"y"}}}, &nestedStruct{B: []nestedStruct2{{"z"}}}, map[string]float32{"k": 0.5}},
+		{Text: "long", Many: long, Tags: []string{"t"}},
+		{Text: "last", Maybe: &nestedStruct{A: &seven}},
+	}
+}
+
+// TestParquetNested holds that columns of lists, structs and maps are copied with their values, to Parquet and to JSON, and are null in
+// rows with an error.
+func TestParquetNested(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "in.parquet")
+	var b bytes.Buffer
+	require.NoError(t, parquet.Write(&b, nestedRows(), parquet.MaxRowsPerRowGroup(3)))
+	require.NoError(t, os.WriteFile(file, b.Bytes(), 0o600))
+	copied := []string{"tags", "grid", "many", "in", "maybe", "map"}
+	t.Run("to Parquet", func(t *testing.T) {
+		in, err := openTexts(textFlags{input: file, copied: copied, convert: parquetValue}, nil)
+		require.NoError(t, err)
+		defer in.close()
+		out := filepath.Join(t.TempDir(), "out.parquet")
+		r, err := openResults(out, "run", newParquetRows(&textCommand{onError: "skip"}, task{example: &classified{}}, in.copied, vectorFile{}), nil)
+		require.NoError(t, err)
+		require.NoError(t, in.each(func(it item) error { return r.add(it, &classified{Text: it.text}) }))
+		require.NoError(t, r.add(item{err: io.ErrUnexpectedEOF}, nil))
+		require.NoError(t, r.commit(true))
+		require.NoError(t, r.finish())
+		again, err := openTexts(textFlags{input: out, copied: copied}, nil)
+		require.NoError(t, err)
+		defer again.close()
+		got := jsonRows(t, again)
+		require.JSONEq(t, `[null, null, [], null, null, null]`, got[len(got)-1])
+		require.Equal(t, nestedJSON(t, file, copied), got[:len(got)-1])
+	})
+	t.Run("to JSON", func(t *testing.T) {
+		got := nestedJSON(t, file, copied)
+		require.JSONEq(t, `[[], [], [], {"a": null, "b": []}, null, []]`, got[0])
+		require.JSONEq(t, `[["a", "", "ü"], [{"cells": [1, 2]}, {"cells": []}, {"cells": [3]}], [4, 5], {"a": 7, "b": [{"c": "x"}, {"c": "y"}]},
+			{"a": null, "b": [{"c": "z"}]}, [{"key": "k", "value": 0.5}]]`, got[1])
+		require.Contains(t, got[2], "697,698,699]")
+		require.JSONEq(t, `[[], [], [], {"a": null, "b": []}, {"a": 7, "b": []}, []]`, got[3])
+	})
+}
+
+func nestedJSON(t *testing.T, file string, copied []string) []string {
+	in, err := openTexts(textFlags{input: file, copied: copied}, nil)
+	require.NoError(t, err)
+	defer in.close()
+	return jsonRows(t, in)
+}
+
+func jsonRows(t *testing.T, in *textReader) (rows []string) {
+	require.NoError(t, in.each(func(it item) error {
+		require.NoError(t, it.err)
+		line, err := json.Marshal(it.copied)
+		rows = append(rows, string(line))
+		return err
+	}))
+	return rows
 }

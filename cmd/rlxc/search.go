@@ -9,6 +9,7 @@ import (
 	"slices"
 	"text/tabwriter"
 
+	"github.com/parquet-go/parquet-go"
 	"github.com/spf13/cobra"
 
 	"github.com/rlxc/rlxc/pipeline"
@@ -33,23 +34,24 @@ func searchCommand() *cobra.Command {
 		Use:   "search M QUERY",
 		Short: "find the texts of a file of vectors that are nearest to a query",
 		Long: `search makes the vector of a query, and prints the texts whose vectors have the greatest cosine with it.
---input is a file of lines that "rlxc embed M -o FILE.jsonl" wrote with the same model, also .gz or .zst.
-It is read once, and is not held in memory.`,
-		Example: `  rlxc embed path/to/folder --input texts.txt -o vectors.jsonl
-  rlxc search path/to/folder "an animal" --input vectors.jsonl --top 3`,
+--input is a file that "rlxc embed M -o FILE" wrote with the same model: .parquet, or .jsonl, also .gz or
+.zst. It is read once, and is not held in memory. A Parquet file of another model is refused.`,
+		Example: `  rlxc embed path/to/folder --input texts.txt -o vectors.parquet
+  rlxc search path/to/folder "an animal" --input vectors.parquet --top 3`,
 		Args: cobra.ExactArgs(2),
 		RunE: func(c *cobra.Command, args []string) (err error) {
 			if err := least("top", top, 1); err != nil {
 				return err
 			}
 			if t.input == "" {
-				return usagef("--input is required: a file that rlxc embed -o FILE.jsonl wrote")
+				return usagef("--input is required: a file that rlxc embed -o FILE wrote")
 			}
 			asJSON, _ := c.Flags().GetBool("json")
 			if !asJSON && len(t.copied) > 0 {
 				return usagef("--copy-field requires --json")
 			}
 			flags := t.textFlags
+			flags.convert = vectorValue
 			flags.copied = append(slices.Clone(t.copied), vectorField)
 			if flags.field == "" {
 				flags.field = "text"
@@ -64,6 +66,15 @@ It is read once, and is not held in memory.`,
 				return err
 			}
 			defer m.Close()
+			if in.note != nil {
+				v, err := aboutVectors(c.Context(), args[0], m, 0)
+				if err != nil {
+					return err
+				}
+				if err := v.sameVectors(t.input, in.note); err != nil {
+					return err
+				}
+			}
 			query, err := m.Embed(c.Context(), args[1:], o)
 			if err != nil {
 				return err
@@ -77,11 +88,34 @@ It is read once, and is not held in memory.`,
 	}
 	t.textFlags.register(c.Flags())
 	f := c.Flags()
-	f.Lookup("input").Usage = "file of lines with texts and vectors, as rlxc embed -o FILE.jsonl writes; - for the standard input"
+	f.Lookup("input").Usage = "file of texts and vectors that rlxc embed -o FILE wrote: .parquet, or .jsonl, "+
+		"also .gz or .zst; - for the standard input"
 	f.StringSliceVar(&t.copied, "copy-field", nil, "with --json, field of the lines to print too, such as an id (repeatable)")
 	t.registerModel(c)
 	f.IntVar(&top, "top", top, "number of texts to print")
 	return c
+}
+
+// vectorValue makes JSON of a value, but []float32 of the field of vectors, nil if it holds none.
+func vectorValue(c *column, value any) (any, error) {
+	if c.name != vectorField {
+		return jsonValue(c, value)
+	}
+	var v []float32
+	switch value := value.(type) {
+	case json.RawMessage:
+		if err := json.Unmarshal(value, &v); err != nil {
+			return nil, nil //nolint:nilerr // nearest reports a field without a vector
+		}
+	case nested:
+		for _, x := range value[0] {
+			if len(value) > 1 || x.Kind() != parquet.Float {
+				return nil, nil
+			}
+			v = append(v, x.Float())
+		}
+	}
+	return v, nil
 }
 
 // nearest reads texts with their vectors, and returns the most similar ones, best first. It holds that many and one.
@@ -91,9 +125,8 @@ func nearest(query []float32, in *textReader, top int) (best []foundText, err er
 			return it.failure()
 		}
 		last := len(it.copied) - 1
-		var v []float32
-		raw, _ := it.copied[last].(json.RawMessage)
-		if err := json.Unmarshal(raw, &v); err != nil || len(v) != len(query) {
+		v, _ := it.copied[last].([]float32)
+		if len(v) != len(query) {
 			return fmt.Errorf("%s: field %q has no vector of %d numbers, as the model makes: make the file with the same model",
 				it.where, vectorField, len(query))
 		}

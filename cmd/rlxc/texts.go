@@ -126,9 +126,9 @@ type task struct {
 	run     func(ctx context.Context, items []item, cut pipeline.Truncated) ([]any, error)
 	table   func(out io.Writer, items []item, results []any) error
 	example any // a result, with what may be left out where this task does not
-	// size is that of vectors, where -o may be a matrix; nil elsewhere.
-	size   func(ctx context.Context) (int, error)
-	output pipeline.Precision // in files of vectors
+	// vectors describes the vectors, where results are vectors of one size; nil elsewhere.
+	vectors func(ctx context.Context) (vectorFile, error)
+	output  pipeline.Precision // in files of vectors
 }
 
 // A round is what is in memory at a time, and what an interruption of -o costs. It ends with the text that reaches one of these bounds.
@@ -305,13 +305,12 @@ func (t *textCommand) clash(k task, copied []*column) error {
 
 // openOutput opens the file of -o.
 func (t *textCommand) openOutput(c *cobra.Command, k task, copied []*column) (*results, error) {
-	size := 0
-	if t.format.vectors {
-		if k.size == nil {
-			return nil, usagef("--output %s: the file's name must end in .jsonl or .parquet", t.output)
-		}
+	var v vectorFile
+	if t.format.vectors && k.vectors == nil {
+		return nil, usagef("--output %s: the file's name must end in .jsonl or .parquet", t.output)
+	} else if k.vectors != nil && !t.format.lines {
 		var err error
-		if size, err = k.size(c.Context()); err != nil {
+		if v, err = k.vectors(c.Context()); err != nil {
 			return nil, err
 		}
 	}
@@ -324,7 +323,7 @@ func (t *textCommand) openOutput(c *cobra.Command, k task, copied []*column) (*r
 		}
 		return nil
 	})
-	return openResults(t.output, run, t.format.open(t, k, copied, size), t.packed)
+	return openResults(t.output, run, t.format.open(t, k, copied, v), t.packed)
 }
 
 // stop keeps what is done for the next run.

@@ -1,0 +1,108 @@
+package main
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/binary"
+	"fmt"
+	"maps"
+	"math"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/rlxc/rlxc/pipeline"
+)
+
+// Keys in the metadata of Parquet files with vectors. The values describe the model and its options.
+const (
+	modelNote      = "rlxc.model"      // id of the hub, or the name of the folder or file
+	revisionNote   = "rlxc.revision"   // commit of the hub; absent for a path
+	dimensionNote  = "rlxc.dimension"  // numbers of a vector
+	poolingNote    = "rlxc.pooling"    // such as mean
+	normalizedNote = "rlxc.normalized" // true if vectors have length 1
+	probeNote      = "rlxc.probe"      // vector of probeText without a prompt: float32 in base64, little-endian
+)
+
+// probeText is the text whose vector shows whether two models make the same vectors. The vector also shows it of two exports or
+// compilations of one model, whose files differ.
+const probeText = "A cat sits on the mat, and 12 dogs run home."
+
+// leastProbe is the least cosine between vectors of probeText at which search takes two models for the same one. Quantised exports of a
+// model have 0.97 and above; different models are below 0.9.
+const leastProbe = 0.95
+
+// aboutVectors describes the vectors that a model makes.
+func aboutVectors(ctx context.Context, what string, m *pipeline.Model, dimensions int) (vectorFile, error) {
+	none := ""
+	vectors, err := m.Embed(ctx, []string{probeText}, pipeline.EmbedOptions{Prompt: &none, Dimensions: dimensions})
+	if err != nil {
+		return vectorFile{}, err
+	}
+	v := vectors[0]
+	length := 0.0
+	for _, x := range v {
+		length += float64(x) * float64(x)
+	}
+	notes := map[string]string{
+		dimensionNote:  strconv.Itoa(len(v)),
+		normalizedNote: strconv.FormatBool(math.Abs(length-1) < 1e-3),
+		poolingNote:    m.Pooling(),
+		probeNote:      string(pipeline.AppendBase64(nil, v)),
+	}
+	if i := slices.IndexFunc(m.Found, func(f pipeline.Finding) bool { return f.What == "snapshot" }); i >= 0 {
+		notes[modelNote], _, _ = strings.Cut(what, "@")
+		notes[revisionNote] = filepath.Base(m.Found[i].Where) // the cache names a snapshot by its commit
+	} else if path, err := filepath.Abs(what); err == nil {
+		notes[modelNote] = filepath.Base(path)
+	}
+	maps.DeleteFunc(notes, func(_, v string) bool { return v == "" })
+	return vectorFile{len(v), notes}, nil
+}
+
+// sameVectors fails if a file was made with a model that makes other vectors than a file with the notes of v would have. note looks up
+// the file's metadata. A file without such metadata passes.
+func (v vectorFile) sameVectors(file string, note func(key string) (string, bool)) error {
+	theirs, ok := note(probeNote)
+	if !ok {
+		return nil
+	}
+	other := floatsOf(theirs)
+	for _, key := range []string{dimensionNote, poolingNote, normalizedNote} {
+		if was, ok := note(key); ok && was != v.notes[key] {
+			return fmt.Errorf("%s: its %s is %s, and this model's is %s: name the model that made the file, %s", file,
+				strings.TrimPrefix(key, "rlxc."), was, v.notes[key], madeBy(note))
+		}
+	}
+	own := floatsOf(v.notes[probeNote])
+	if len(own) != len(other) {
+		return fmt.Errorf("%s: its metadata %s has %d numbers, not %d: make the file again", file, probeNote, len(other), len(own))
+	}
+	if c := pipeline.Cosine.Of(own, other); !(c >= leastProbe) {
+		return fmt.Errorf("%s: another model made it (the vectors of a text have a cosine of %.3f): name the model that made the file, %s",
+			file, c, madeBy(note))
+	}
+	return nil
+}
+
+// madeBy names the model of a file.
+func madeBy(note func(key string) (string, bool)) string {
+	model, _ := note(modelNote)
+	if revision, ok := note(revisionNote); ok {
+		model += "@" + revision
+	}
+	return strconv.Quote(model)
+}
+
+// floatsOf reads float32 in base64; nil if it is no such text.
+func floatsOf(text string) (v []float32) {
+	data, err := base64.StdEncoding.DecodeString(text)
+	if err != nil {
+		return nil
+	}
+	for ; len(data) >= 4; data = data[4:] {
+		v = append(v, math.Float32frombits(binary.LittleEndian.Uint32(data)))
+	}
+	return v
+}
