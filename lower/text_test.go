@@ -52,3 +52,20 @@ func TestTextErrors(t *testing.T) {
 		require.ErrorContains(t, err, c.want)
 	}
 }
+
+// TestWordsWithoutWeightsCountOnce: an n-gram has the weight 1 in a model without weights.
+func TestWordsWithoutWeightsCountOnce(t *testing.T) {
+	for mode, want := range map[string][]float32{"TF": {2, 1, 0}, "IDF": {1, 1, 0}, "TFIDF": {2, 1, 0}} {
+		t.Run(mode, func(t *testing.T) {
+			s := &sketch{}
+			y := s.node("TfIdfVectorizer", s.input("x", tensor.I64, 4), stringAttr("mode", mode), intsAttr("pool_int64s", 5, 6, 7),
+				intsAttr("ngram_counts", 0), intsAttr("ngram_indexes", 0, 1, 2), intAttr("min_gram_length", 1),
+				intAttr("max_gram_length", 1), intAttr("max_skip_count", 0))
+			g, err := s.lower(20, y)
+			require.NoError(t, err)
+			got, err := ir.Interpret(g, []*tensor.Tensor{tensor.FromSlice([]int64{5, 6, 5, 9})})
+			require.NoError(t, err)
+			require.Equal(t, want, tensor.Of[float32](got[0]))
+		})
+	}
+}
