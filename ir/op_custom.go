@@ -120,7 +120,7 @@ func (o Custom) Infer([]*Value) ([]Type, error) { return o.Types, nil }
 type PanicError struct {
 	Op    string // name of the operator, with its domain
 	Part  string // "shape rule" or "kernel"
-	Value any    // what panic was called with
+	Value any    // argument of panic
 	Stack string // a line for each call: "\n\tpackage.function (file:line)"
 }
 

@@ -77,7 +77,7 @@ type unaryRow struct {
 	onnx     Operator // none where ONNX has no operator that is this function
 }
 
-// An Operator is ONNX's spelling of a function: an operator of ai.onnx from an opset version on.
+// An Operator is ONNX's operator for a function: an operator of ai.onnx since an opset version.
 type Operator struct {
 	Name        string
 	Since       int

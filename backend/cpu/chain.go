@@ -15,9 +15,6 @@ import (
 // runs all ops on it, whose results stay in its L2 cache. Rows that two tiles need are computed twice.
 
 const (
-	// tileRows is the fewest rows of a tile for each thread of a pair: as many as a product's part has, so that weights are read as often
-	// as without tiles.
-	tileRows = 128
 	// mostTiles: more than these would save less than what attention needs anyway, and take longer to bind.
 	mostTiles = 4
 )

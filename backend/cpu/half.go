@@ -45,7 +45,7 @@ func bindHalfRows(b *binder, n *ir.Node, lo, hi int, inner bindFunc) (step, erro
 		from, to := b.operand(v), b.scratchBytes(first+i)
 		if hi > 0 && hasRows(n, v) {
 			cols := from.shape[len(from.shape)-1]
-			from.shape, from.strides = tensor.Shape{rowsOf(from.shape), cols}, []int{cols, 1}
+			from.shape, from.strides = tensor.Shape{from.shape.Elements() / cols, cols}, []int{cols, 1}
 			from = from.cut(0, lo, hi-lo)
 		}
 		to.dtype, to.width, to.shape = tensor.F32, 4, from.shape
@@ -148,4 +148,28 @@ func narrowStep(set *kernel.Set, to, from operand) step {
 		lo, hi := cut(part)
 		fromFloats(set, to.dtype, elements[uint16](m, &to)[lo:hi], from.f32(m)[lo:hi])
 	}}
+}
+
+// hasRows reports whether v has the rows of the product n: operand A, residual and result do, and a bias does not.
+func hasRows(n *ir.Node, v *ir.Value) bool {
+	return v == n.Inputs[ir.MatMulA] || v == ir.Operand(n.Inputs, ir.MatMulResidual) || v == n.Outputs[0]
+}
+
+// rowsOfProduct returns a product of that many rows. Its values are copies, of the same IDs.
+func rowsOfProduct(n *ir.Node, rows int) *ir.Node {
+	part := &ir.Node{Op: n.Op, Origins: n.Origins}
+	for _, list := range []struct {
+		from []*ir.Value
+		to   *[]*ir.Value
+	}{{n.Inputs, &part.Inputs}, {n.Outputs, &part.Outputs}} {
+		for _, v := range list.from {
+			if v != nil && hasRows(n, v) {
+				c := *v
+				c.Type.Shape = ir.Shape{ir.N(rows), v.Type.Shape[len(v.Type.Shape)-1]}
+				v = &c
+			}
+			*list.to = append(*list.to, v)
+		}
+	}
+	return part
 }

@@ -204,34 +204,14 @@ func (d *processor) halfMatMulEntry(inner entry) entry {
 // mostHalfTiles bounds the phases of a product of 16-bit floats. With more tiles, what attention needs would be the peak.
 const mostHalfTiles = 8
 
+// tileRows is the fewest rows of a tile for each thread of a pair: as many as a product's part has, so that weights are read as often
+// as without tiles.
+const tileRows = 128
+
 // halfTile returns the number of rows at a time that a product of 16-bit floats widens to scratch memory. A tile has rows enough for all
 // threads, so that weights are read as often as without tiles.
 func (d *processor) halfTile(n *ir.Node) int {
 	rows, _, _ := packedSizes(n)
 	tiles := max(1, min(mostHalfTiles, rows/(tileRows*max(1, d.Threads()/2))))
 	return max(1, ceilDiv(rows, tiles))
-}
-
-// hasRows reports whether v has the rows of the product n: operand A, residual and result do, and a bias does not.
-func hasRows(n *ir.Node, v *ir.Value) bool {
-	return v == n.Inputs[ir.MatMulA] || v == ir.Operand(n.Inputs, ir.MatMulResidual) || v == n.Outputs[0]
-}
-
-// rowsOfProduct returns a product of that many rows. Its values are copies, of the same IDs.
-func rowsOfProduct(n *ir.Node, rows int) *ir.Node {
-	part := &ir.Node{Op: n.Op, Origins: n.Origins}
-	for _, list := range []struct {
-		from []*ir.Value
-		to   *[]*ir.Value
-	}{{n.Inputs, &part.Inputs}, {n.Outputs, &part.Outputs}} {
-		for _, v := range list.from {
-			if v != nil && hasRows(n, v) {
-				c := *v
-				c.Type.Shape = ir.Shape{ir.N(rows), v.Type.Shape[len(v.Type.Shape)-1]}
-				v = &c
-			}
-			*list.to = append(*list.to, v)
-		}
-	}
-	return part
 }

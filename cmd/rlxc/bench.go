@@ -127,7 +127,7 @@ type benchReport struct {
 type cell struct {
 	Shape   string  `json:"shape"`
 	Threads int     `json:"threads"`
-	Runs    int     `json:"runs"` // of each engine
+	Runs    int     `json:"runs"` // number of runs of each engine
 	P50     float64 `json:"p50_ms"`
 	P90     float64 `json:"p90_ms"`
 	P99     float64 `json:"p99_ms"`
@@ -150,7 +150,7 @@ type versus struct {
 	Ratio       float64 `json:"ratio"` // median over the rounds
 	RatioLow    float64 `json:"ratio_low"`
 	RatioHigh   float64 `json:"ratio_high"`
-	StartRatio  float64 `json:"start_ratio"` // of loading and the first run together
+	StartRatio  float64 `json:"start_ratio"` // ratio of the times of loading and the first run together
 	MemoryRatio float64 `json:"memory_ratio,omitempty"`
 }
 

@@ -14,7 +14,7 @@ import (
 
 // A kernelReport is what bench --kernels prints.
 type kernelReport struct {
-	Level   string       `json:"level"` // of the processor's instructions
+	Level   string       `json:"level"` // level of the processor's instructions
 	Kernels []kernelRate `json:"kernels"`
 }
 
@@ -26,7 +26,7 @@ type kernelRate struct {
 	// Peak is the rate of a loop that does nothing but the multiply-adds of this type, or but read memory, measured in turn
 	// with the kernel. Kernels that neither bounds have none.
 	Peak  float64 `json:"peak,omitempty"`
-	Share float64 `json:"share,omitempty"` // of the peak
+	Share float64 `json:"share,omitempty"` // rate divided by the peak
 }
 
 // benchKernels measures every kernel of the level that programs use.

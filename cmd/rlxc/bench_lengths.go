@@ -36,10 +36,10 @@ type lengthsCell struct {
 type lengthsWay struct {
 	Engine  string  `json:"engine"`
 	Batches string  `json:"batches"`
-	Tokens  int     `json:"tokens"`            // in a round, padding not among them
+	Tokens  int     `json:"tokens"`            // tokens of a round, without padding
 	Padded  float64 `json:"padded"`            // positions for each token
 	Rate    float64 `json:"tokens_per_second"` // with the fastest time of each batch
-	Ratio   float64 `json:"ratio,omitempty"`   // of rlxc's rate to this one
+	Ratio   float64 `json:"ratio,omitempty"`   // rlxc's rate divided by this one
 	// The same by the time that processors were used, which other work on the machine does not lengthen. Waiting threads use some, too.
 	ProcessorRate  float64 `json:"tokens_per_processor_second,omitempty"`
 	ProcessorRatio float64 `json:"processor_ratio,omitempty"`

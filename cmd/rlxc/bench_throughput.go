@@ -24,13 +24,13 @@ type throughputReport struct {
 	Texts    int     `json:"texts"`
 	Tokens   int     `json:"tokens"`
 	Sessions int     `json:"sessions"` // 0 for the default
-	Threads  int     `json:"threads"`  // of all sessions
+	Threads  int     `json:"threads"`  // threads of all sessions
 	TextRate float64 `json:"texts_per_second"`
 	Rate     float64 `json:"tokens_per_second"`
 
 	Reference     string  `json:"reference,omitempty"`
 	ReferenceRate float64 `json:"reference_tokens_per_second,omitempty"`
-	Ratio         float64 `json:"ratio,omitempty"` // of rlxc's rate to the reference's: above 1 means that rlxc is faster
+	Ratio         float64 `json:"ratio,omitempty"` // rlxc's rate divided by the reference's: above 1 means that rlxc is faster
 	RatioLow      float64 `json:"ratio_low,omitempty"`
 	RatioHigh     float64 `json:"ratio_high,omitempty"`
 }

@@ -28,7 +28,7 @@ import (
 type started struct {
 	Engine string  `json:"engine"`
 	LoadMS float64 `json:"load_ms"`      // from the model's file to a session
-	RunMS  float64 `json:"first_run_ms"` // of the first run, which plans and allocates
+	RunMS  float64 `json:"first_run_ms"` // time of the first run, which plans and allocates
 }
 
 // A batch line answers a wish for runs. PeakBytes is the resident memory of the process at its highest so far, 0 where the
@@ -60,9 +60,9 @@ func benchWorkerCommand() *cobra.Command {
 type workerJob struct {
 	Model       string
 	Compile     rlxc.CompileOptions
-	Library     string // of onnxruntime
+	Library     string // path of onnxruntime's library
 	Independent bool
-	Sizes       map[string]int // of the inputs
+	Sizes       map[string]int // sizes of the inputs' symbols
 	Limits      map[string]int // of inputs that index tables, where memory is measured; finding them takes some
 }
 

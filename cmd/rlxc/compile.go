@@ -143,8 +143,8 @@ type compileReport struct {
 	Model     string         `json:"model"`
 	Level     rlxc.Level     `json:"level"`
 	ONNXNodes int            `json:"onnx_nodes"`
-	Nodes     int            `json:"nodes"` // of the lowered program
-	Steps     int            `json:"steps"` // of a run; views are none
+	Nodes     int            `json:"nodes"` // number of nodes of the lowered program
+	Steps     int            `json:"steps"` // number of steps of a run, without views
 	Packed    int            `json:"packed_weights"`
 	Rewrites  []rewriteRow   `json:"rewrites"`
 	Custom    map[string]int `json:"custom"` // opaque operators
@@ -153,7 +153,7 @@ type compileReport struct {
 	Why       []string       `json:"near_misses,omitempty"`
 	Padding   string         `json:"padding,omitempty"`  // what --unpad did
 	Warnings  []string       `json:"warnings,omitempty"` // see rlxc.Model.Warnings
-	File      string         `json:"file,omitempty"`     // that was written
+	File      string         `json:"file,omitempty"`     // path of the compiled file
 	Holds     []string       `json:"holds,omitempty"`    // the files in File beside the program, such as tokenizer.json
 	Bytes     int64          `json:"bytes,omitempty"`
 }
@@ -169,7 +169,7 @@ type rewriteRow struct {
 type stepRow struct {
 	Op     string   `json:"op"`
 	Result string   `json:"result"`
-	Nodes  []string `json:"nodes"` // of the model, which it stands for
+	Nodes  []string `json:"nodes"` // nodes of the model that the op replaces
 }
 
 func newCompileReport(src *source, e *own, why bool) *compileReport {

@@ -26,7 +26,7 @@ type engine interface {
 // referenceLevels are the settings of -O in onnxruntime.
 var referenceLevels = map[rlxc.Level]onnxruntime.Level{rlxc.O0: onnxruntime.None, rlxc.O1: onnxruntime.Basic, rlxc.O2: onnxruntime.All}
 
-// load opens a model in the engine that the flags ask for.
+// load opens a model in the engine that the flags name.
 func (o *modelFlags) load(ctx context.Context, s *source) (engine, error) {
 	if o.Backend == onnxRuntime {
 		if lower := max(o.Precision, tensor.F32) != tensor.F32 || max(o.Weights, tensor.F32) != tensor.F32; lower || o.Device != "" {
@@ -80,7 +80,7 @@ func warn(c *cobra.Command, e engine) {
 	}
 }
 
-// warnRepacked says so where a compiled file holds weights for another device.
+// warnRepacked warns if a compiled file holds weights for another device.
 func warnRepacked(name string, p *rlxc.Program) {
 	if st := p.Stats(); st.PackedFor != "" {
 		fmt.Fprintf(&printer{to: os.Stderr}, "rlxc: the weights of %s are packed for %s, and %d were packed again; to avoid this, "+

@@ -59,7 +59,7 @@ func unpacked(file string) (string, *compression) {
 // A textFormat is how a file holds records.
 type textFormat struct {
 	kind
-	fields bool // that --field chooses from
+	fields bool // records have fields, among which --field chooses
 	read   func(in *textFile) (records, error)
 }
 
@@ -74,7 +74,7 @@ var textFormats = []*textFormat{
 
 var (
 	jsonFormat  = &textFormat{kind{"JSON lines", []string{".jsonl", ".ndjson"}, ""}, true, jsonRecords}
-	plainFormat = &textFormat{kind{"text", nil, ""}, false, plainRecords} // of any other name
+	plainFormat = &textFormat{kind{"text", nil, ""}, false, plainRecords} // format of files with any other ending
 )
 
 // records are those of a file, one after the other.
@@ -95,7 +95,7 @@ type records interface {
 type record struct {
 	where  string // for messages: FILE:LINE, or FILE: row N
 	values []any
-	err    error // of a record that cannot be read
+	err    error // error of a record that cannot be read; otherwise nil
 }
 
 // A textFile is a file while it is read.
@@ -103,7 +103,7 @@ type textFile struct {
 	name  string
 	file  *os.File // nil for the standard input
 	bytes int64    // 0 if unknown
-	count int64    // of them that were read
+	count int64    // number of records that were read
 	lines *bufio.Reader
 	exact bool // what lines holds are bytes of the file
 }

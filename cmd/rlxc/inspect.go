@@ -125,7 +125,7 @@ func operatorName(domain, name string) string {
 type valueLine struct {
 	Name    string `json:"name"`
 	Type    string `json:"type"`              // with sizes in symbols
-	Content string `json:"content,omitempty"` // of small integer tensors that sizes are computed with
+	Content string `json:"content,omitempty"` // elements of small integer tensors, which sizes may depend on
 	Node    string `json:"node,omitempty"`
 }
 

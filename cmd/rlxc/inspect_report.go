@@ -30,15 +30,15 @@ import (
 // An inspectReport is what inspect prints of a model.
 type inspectReport struct {
 	Model     string            `json:"model"`
-	Compiled  *compiledFor      `json:"compiled,omitempty"` // of a compiled file
+	Compiled  *compiledFor      `json:"compiled,omitempty"` // header of a compiled file; nil for other files
 	Producer  string            `json:"producer,omitempty"`
 	Opsets    map[string]int64  `json:"opsets,omitempty"`
 	Inputs    []rlxc.ValueInfo  `json:"inputs"`
 	Outputs   []rlxc.ValueInfo  `json:"outputs"`
 	Nodes     int               `json:"nodes"`
 	Operators []operatorCount   `json:"operators"`
-	Weights   map[string]weight `json:"weights"` // by type
-	Flops     string            `json:"flops"`   // of products, in symbols
+	Weights   map[string]weight `json:"weights"` // weights of each type, by its name
+	Flops     string            `json:"flops"`   // operations of products, as an expression of the symbols
 	Problem   string            `json:"problem,omitempty"`
 	Warnings  []string          `json:"warnings,omitempty"` // see rlxc.Model.Warnings
 	// Meant is what the files beside the model say of how it is meant.
@@ -132,7 +132,7 @@ func meant(file string) []pipeline.Finding {
 	return d.Found
 }
 
-// compiledFor reads the header of a compiled file, and checks its sections if that is asked for.
+// compiledFor reads the header of a compiled file. It also checks the sections if --verify is given.
 func (i *inspection) compiledFor(src *source, m *rlxc.Model) (*compiledFor, error) {
 	f, err := os.Open(src.path)
 	if err != nil {

@@ -125,8 +125,8 @@ func (v nested) raised(n parquet.Node) nested {
 	return out
 }
 
-// jsonOf returns a value that encoding/json writes; a map is a list of keys and values. v holds the values of one instance of n, whose parents have the levels repetition and
-// definition.
+// jsonOf returns a value that encoding/json writes; a map is a list of keys and values. v holds the values of one instance of n, whose
+// parents have the levels repetition and definition.
 func (v nested) jsonOf(n parquet.Node, repetition, definition int) (any, error) {
 	first := v[0][0]
 	switch {

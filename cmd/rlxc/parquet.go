@@ -107,8 +107,8 @@ func (p *parquetFile) next(names []string) (r record, err error) {
 				if err != nil {
 					return record{}, fmt.Errorf("column %q: %w", name, err)
 				} else if held += n; held > mostHeld {
-					return record{}, fmt.Errorf("column %q: pages of %d MiB would be in memory at a time, more than the maximum of %d MiB: "+
-						"write the file with smaller pages, or read fewer columns", name, held>>20, mostHeld>>20)
+					return record{}, fmt.Errorf("column %q: pages of %d MiB would be in memory at a time, more than the maximum "+
+						"of %d MiB: write the file with smaller pages, or read fewer columns", name, held>>20, mostHeld>>20)
 				}
 				column = append(column, &cursor{pages: p.groups[0].ColumnChunks()[leaf.ColumnIndex].Pages()})
 			}

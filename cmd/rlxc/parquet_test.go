@@ -580,7 +580,8 @@ func TestParquetNested(t *testing.T) {
 		require.NoError(t, err)
 		defer in.close()
 		out := filepath.Join(t.TempDir(), "out.parquet")
-		r, err := openResults(out, "run", newParquetRows(&textCommand{onError: "skip"}, task{example: &classified{}}, in.copied, vectorFile{}), nil)
+		rows := newParquetRows(&textCommand{onError: "skip"}, task{example: &classified{}}, in.copied, vectorFile{})
+		r, err := openResults(out, "run", rows, nil)
 		require.NoError(t, err)
 		require.NoError(t, in.each(func(it item) error { return r.add(it, &classified{Text: it.text}) }))
 		require.NoError(t, r.add(item{err: io.ErrUnexpectedEOF}, nil))
@@ -596,8 +597,8 @@ func TestParquetNested(t *testing.T) {
 	t.Run("to JSON", func(t *testing.T) {
 		got := nestedJSON(t, file, copied)
 		require.JSONEq(t, `[[], [], [], {"a": null, "b": []}, null, []]`, got[0])
-		require.JSONEq(t, `[["a", "", "ü"], [{"cells": [1, 2]}, {"cells": []}, {"cells": [3]}], [4, 5], {"a": 7, "b": [{"c": "x"}, {"c": "y"}]},
-			{"a": null, "b": [{"c": "z"}]}, [{"key": "k", "value": 0.5}]]`, got[1])
+		require.JSONEq(t, `[["a", "", "ü"], [{"cells": [1, 2]}, {"cells": []}, {"cells": [3]}], [4, 5],
+			{"a": 7, "b": [{"c": "x"}, {"c": "y"}]}, {"a": null, "b": [{"c": "z"}]}, [{"key": "k", "value": 0.5}]]`, got[1])
 		require.Contains(t, got[2], "697,698,699]")
 		require.JSONEq(t, `[[], [], [], {"a": null, "b": []}, {"a": 7, "b": []}, []]`, got[3])
 	})

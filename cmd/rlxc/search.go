@@ -88,7 +88,7 @@ func searchCommand() *cobra.Command {
 	}
 	t.textFlags.register(c.Flags())
 	f := c.Flags()
-	f.Lookup("input").Usage = "file of texts and vectors that rlxc embed -o FILE wrote: .parquet, or .jsonl, "+
+	f.Lookup("input").Usage = "file of texts and vectors that rlxc embed -o FILE wrote: .parquet, or .jsonl, " +
 		"also .gz or .zst; - for the standard input"
 	f.StringSliceVar(&t.copied, "copy-field", nil, "with --json, field of the lines to print too, such as an id (repeatable)")
 	t.registerModel(c)
