@@ -132,7 +132,7 @@ func TestGoOfDocuments(t *testing.T) {
 }
 
 // apiName finds names of the public API in documents: a package, a name, and a field or method of it.
-var apiName = regexp.MustCompile("\\b(rlxc|hub|pipeline|planner|quantize|server|tensor|tokenizer)\\.([A-Z]\\w*)(?:\\.([A-Z]\\w*))?")
+var apiName = regexp.MustCompile(`\b(rlxc|hub|pipeline|planner|quantize|server|tensor|tokenizer)\.([A-Z]\w*)(?:\.([A-Z]\w*))?`)
 
 // recordedName finds what a line of testdata/api declares: a receiver or the type of a field, and a name.
 var recordedName = regexp.MustCompile(`^(?:func|type|var|const|field) (?:\((?:\w+ )?\*?(\w+)(?:\[\w+\])?\) )?(\w+)(?:\.(\w+))?`)
