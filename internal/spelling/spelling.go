@@ -8,6 +8,9 @@ import "strings"
 func Nearest(written string, names []string) string {
 	best, least := "", (len(written)+2)/3+1
 	for _, name := range names {
+		if max(len(written)-len(name), len(name)-len(written)) >= least { // so many bytes differ at least; names of models may be long
+			continue
+		}
 		if d := Distance(strings.ToLower(written), strings.ToLower(name)); d < least {
 			best, least = name, d
 		}
