@@ -269,3 +269,23 @@ func TestSlicesKeepTheAlgorithm(t *testing.T) {
 	}
 	require.Greater(t, len(seen), 1, "some limit needs slices")
 }
+
+// TestFirstSliceIsLargest: slices cover a batch in order, differ by at most one row, and none has more rows than the first.
+func TestFirstSliceIsLargest(t *testing.T) {
+	for all := 1; all <= 40; all++ {
+		for count := 1; count <= all; count++ {
+			s := slicing{count: count, rows: (all + count - 1) / count}
+			end := 0
+			for i := range count {
+				lo, hi := s.bounds(i, all)
+				require.Equal(t, end, lo, "slice %d of %d of %d rows", i, count, all)
+				require.Contains(t, []int{all / count, s.rows}, hi-lo, "slice %d of %d of %d rows", i, count, all)
+				if i == 0 {
+					require.Equal(t, s.rows, hi, "the first of %d slices of %d rows", count, all)
+				}
+				end = hi
+			}
+			require.Equal(t, all, end)
+		}
+	}
+}

@@ -17,8 +17,12 @@ type slicing struct {
 	arena int64      // bytes that a slice needs
 }
 
-// bounds returns the rows [lo, hi) of slice i of a batch. For example, 3 slices of 7 rows are [0,2), [2,4) and [4,7).
-func (s *slicing) bounds(i, all int) (lo, hi int) { return i * all / s.count, (i + 1) * all / s.count }
+// bounds returns the rows [lo, hi) of slice i of a batch. For example, 3 slices of 7 rows are [0,3), [3,5) and [5,7). The first slice has
+// as many rows as any other, so that the arena that it allocates is large enough for all: an arena that grows needs more memory for a
+// moment.
+func (s *slicing) bounds(i, all int) (lo, hi int) {
+	return (i*all + s.count - 1) / s.count, ((i+1)*all + s.count - 1) / s.count
+}
 
 // findSlicing finds the most rows at a time that fit. It returns cause, the error of the whole batch, if none do.
 func (p *plans) findSlicing(sizes ir.Binding, cause error) (slicing, error) {
