@@ -58,6 +58,7 @@ func TestKilled(t *testing.T) {
 	peak := func(rows int) (kib int64, took time.Duration) {
 		input := fmt.Sprint(rows, ".parquet")
 		writeIDRows(t, filepath.Join(dir, input), rows, "")
+		forgetOwnPeak()
 		c, begun := start(input), time.Now()
 		require.NoError(t, c.Run())
 		return c.ProcessState.SysUsage().(*syscall.Rusage).Maxrss, time.Since(begun)
