@@ -29,16 +29,11 @@ func Map(f *os.File) (*Mapping, error) {
 	if !info.Mode().IsRegular() {
 		return nil, fmt.Errorf("%s is not a regular file", f.Name())
 	}
-	stamp, err := stampOfOpen(f)
-	if err != nil {
-		return nil, err
-	}
-	info = stamp.Info
 	if info.Size() > math.MaxInt {
 		return nil, fmt.Errorf("%s: %d bytes are more than this machine can address", f.Name(), info.Size())
 	}
-	m, size := InMemory(nil), int(info.Size())
-	stamp.open = duplicate(f)
+	m, stamp, size := InMemory(nil), newStamp(f.Name(), info), int(info.Size())
+	stamp.watch(f)
 	m.stamp = &stamp
 	if size == 0 { // no system maps nothing
 		return m, nil

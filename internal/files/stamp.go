@@ -19,34 +19,6 @@ type Stamp struct {
 	real string
 }
 
-// tick is more than the time between two readings of the clock by which file systems stamp files.
-const tick = 10 * time.Millisecond
-
-// stampOfOpen returns the state of an open file. It waits until a later write gets another time than the last one: a file that is opened
-// while another program writes to it would look unchanged after the next write. It fails as File.Stat does.
-func stampOfOpen(f *os.File) (s Stamp, err error) {
-	for range 4 { // a writer that does not end gets later times
-		info, err := f.Stat()
-		if err != nil {
-			return Stamp{}, err
-		}
-		s = newStamp(f.Name(), info)
-		last := s.changed
-		if last.IsZero() {
-			last = info.ModTime()
-		}
-		age := time.Since(last)
-		if age < 0 || age >= tick {
-			break
-		}
-		time.Sleep(tick - age)
-	}
-	if s.real, err = filepath.EvalSymlinks(s.Path); err != nil { // another program has moved it
-		s.real = s.Path
-	}
-	return s, nil
-}
-
 // StampOf returns the state of the file at a path. It fails as os.Stat does.
 func StampOf(path string) (Stamp, error) {
 	info, err := os.Stat(path)
@@ -63,6 +35,15 @@ func newStamp(path string, info os.FileInfo) Stamp {
 	return Stamp{Path: path, Info: info, changed: changeTime(info)}
 }
 
+// watch makes Changed look at f wherever the file is moved, and not only at its path.
+func (s *Stamp) watch(f *os.File) {
+	var err error
+	if s.real, err = filepath.EvalSymlinks(s.Path); err != nil { // another program has moved it
+		s.real = s.Path
+	}
+	s.open = duplicate(f)
+}
+
 // Equal reports whether two stamps are of one file in one state.
 func (s Stamp) Equal(o Stamp) bool {
 	return s.Path == o.Path && os.SameFile(s.Info, o.Info) && !s.differs(o)
@@ -74,7 +55,8 @@ func (s Stamp) differs(o Stamp) bool {
 
 // Changed reports whether the file was written to or truncated since. A file that is gone, or that another was renamed to, is unchanged
 // for those who have it open. The file of a mapping is watched wherever it was moved to, or a symbolic link to it now leads. There a
-// write after which the time of the last write is restored goes unnoticed, because moving a file changes the time of changes as well.
+// write after which the time of the last write is restored goes unnoticed, because moving a file changes the time of changes as well. A
+// write is noticed only if the file system's clock has ticked since the write before it: within 10 ms at most.
 func (s Stamp) Changed() bool {
 	path := s.Path
 	if s.open != nil {
