@@ -21,6 +21,15 @@ func OwnLayout(v *Value) Layout {
 	return Layout{Root: v, Shape: shape, Strides: shape.Strides()}
 }
 
+// LayoutIn returns the layout that a table by value ID has for a value. It returns nil for constants without a layout in the table, which
+// may have IDs beyond it. Such constants are row-major.
+func LayoutIn(table []Layout, v *Value) *Layout {
+	if v.ID >= len(table) || table[v.ID].Root == nil {
+		return nil
+	}
+	return &table[v.ID]
+}
+
 // Contiguous reports whether the elements are row-major without gaps. Strides of axes of size 1 do not matter.
 func (l Layout) Contiguous() bool {
 	want := 1

@@ -63,7 +63,7 @@ func bindHalfRows(b *binder, n *ir.Node, lo, hi int, inner bindFunc) (step, erro
 		}
 		o := b.operand(v)
 		o.location, o.dtype, o.width = locationOf(widenConst(b.d.set, v.Const).Bytes()), tensor.F32, 4
-		if l := b.p.LayoutOf(v); l != nil && l.Root.ID == v.ID {
+		if l := ir.LayoutIn(b.p.Layouts, v); l != nil && l.Root.ID == v.ID {
 			o.off = 4 * l.Offset
 		}
 		own.wide[v.ID] = o

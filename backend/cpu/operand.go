@@ -137,7 +137,7 @@ func (b *binder) locations(n *ir.Node, before []location) []location {
 			continue
 		}
 		root, off := v, 0
-		if l := b.p.LayoutOf(v); l != nil {
+		if l := ir.LayoutIn(b.p.Layouts, v); l != nil {
 			root, off = l.Root, l.Offset*v.Type.DType.Size()
 		}
 		all[i] = b.location(root, off)

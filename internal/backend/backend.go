@@ -50,11 +50,9 @@ type Device interface {
 type Planned struct {
 	Graph   *ir.Graph
 	Steps   []*ir.Node  // in order, without views
-	Layouts []ir.Layout // by value ID, of the values that are not in Fixed
-	// Fixed are the layouts of constants that have the IDs from len(Layouts) on. They are the same at all sizes.
-	Fixed   []ir.Layout
-	Buffers []int   // by the ID of a root: index into Problem.Buffers
-	Scratch [][]int // by step: indices into Problem.Buffers
+	Layouts []ir.Layout // by value ID; constants, which are row-major, may have IDs beyond the table
+	Buffers []int       // by the ID of a root: index into Problem.Buffers
+	Scratch [][]int     // by step: indices into Problem.Buffers
 	// Like is, by step, another that shares what is made for it (target.Kernel.Shares): it has the same op, and operands, results and
 	// scratch of the same types and layouts. −1 for none; nil: of no step.
 	Like    []int
@@ -62,21 +60,9 @@ type Planned struct {
 	Plan    *planner.Plan
 }
 
-// LayoutOf returns the layout that the tables have of a value; nil for constants that have none there: they are row-major.
-func (p *Planned) LayoutOf(v *ir.Value) *ir.Layout {
-	table, at := p.Layouts, v.ID
-	if at >= len(table) {
-		table, at = p.Fixed, at-len(table)
-	}
-	if at >= len(table) || table[at].Root == nil {
-		return nil
-	}
-	return &table[at]
-}
-
 // Layout returns the layout of a value.
 func (p *Planned) Layout(v *ir.Value) ir.Layout {
-	if l := p.LayoutOf(v); l != nil {
+	if l := ir.LayoutIn(p.Layouts, v); l != nil {
 		return *l
 	}
 	return ir.OwnLayout(v)

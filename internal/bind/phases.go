@@ -47,7 +47,7 @@ func (p *Plan) Bind(sizes ir.Binding, from *Bound) (*Bound, error) {
 	g, folded, values := old.Graph.Copy(from.folded)
 	problem := *old.Problem
 	problem.Buffers = slices.Clone(problem.Buffers)
-	pl := &backend.Planned{Graph: g, Steps: make([]*ir.Node, len(old.Steps)), Layouts: slices.Clone(old.Layouts), Fixed: old.Fixed,
+	pl := &backend.Planned{Graph: g, Steps: make([]*ir.Node, len(old.Steps)), Layouts: slices.Clone(old.Layouts),
 		Buffers: old.Buffers, Scratch: old.Scratch, Problem: &problem, Like: slices.Repeat([]int{-1}, len(old.Steps))}
 	for i := range pl.Layouts {
 		if l := &pl.Layouts[i]; l.Root != nil {
@@ -231,7 +231,7 @@ func (e *evaluation) follow(n, m *ir.Node, d *node) {
 
 // offset returns the element of its root's memory at which a value begins.
 func (e *evaluation) offset(v *ir.Value) int {
-	if l := e.Planned.LayoutOf(v); l != nil {
+	if l := ir.LayoutIn(e.layouts, v); l != nil {
 		return l.Offset
 	}
 	return 0

@@ -114,8 +114,7 @@ func New(g *ir.Graph, sizes ir.Binding, o Options) (*Plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	layouts, fixed := constantsLast(bound, trace.Folded, layouts)
-	differing := len(layouts)
+	layouts = constantsLast(bound, trace.Folded, layouts)
 	p := &Plan{o: o, trace: trace, inputs: inputs, untiled: untiled}
 	p.memory = liveness.New(bound, layouts, t, liveness.Options{Policy: o.Policy, PinOutputAncestors: o.PinOutputAncestors,
 		DeviceTensors: device})
@@ -125,8 +124,7 @@ func New(g *ir.Graph, sizes ir.Binding, o Options) (*Plan, error) {
 	over, used := p.memory.Within(order)
 	p.order = schedule.Choose(steps, (*schedule.Program)(over), used, order)
 	p.planned = &Bound{Sizes: sizes, Held: lives.Held, folded: trace.Folded, Planned: &backend.Planned{Graph: bound,
-		Steps: lives.Steps, Layouts: lives.Layouts[:differing], Fixed: fixed, Buffers: lives.Buffers, Scratch: lives.Scratch,
-		Problem: &lives.Problem}}
+		Steps: lives.Steps, Layouts: lives.Layouts[:len(layouts)], Buffers: lives.Buffers, Scratch: lives.Scratch, Problem: &lives.Problem}}
 	p.describe(lives)
 	if len(o.Symbols) > 0 {
 		p.alike()
@@ -135,8 +133,8 @@ func New(g *ir.Graph, sizes ir.Binding, o Options) (*Plan, error) {
 }
 
 // constantsLast numbers the values of a planned graph so that constants that no size changes have the highest IDs, and returns the layouts
-// of the other values and of these constants. Each Bound has tables of the others alone, which are about half of the values of an encoder.
-func constantsLast(g *ir.Graph, folded []*ir.Node, layouts []ir.Layout) (differing, fixed []ir.Layout) {
+// of the other values, which are about half of the values of an encoder. Each Bound has tables of these values alone.
+func constantsLast(g *ir.Graph, folded []*ir.Node, layouts []ir.Layout) (differing []ir.Layout) {
 	values, seen := slices.Clone(g.Inputs), make(map[*ir.Value]bool, g.NumValues())
 	for _, n := range slices.Concat(folded, g.Nodes) {
 		values = append(values, n.Outputs...)
@@ -147,12 +145,12 @@ func constantsLast(g *ir.Graph, folded []*ir.Node, layouts []ir.Layout) (differi
 	for _, n := range slices.Concat(folded, g.Nodes) {
 		for _, v := range n.Inputs {
 			if v != nil && !seen[v] {
-				values, fixed, seen[v] = append(values, v), append(fixed, layouts[v.ID]), true
+				values, seen[v] = append(values, v), true
 			}
 		}
 	}
 	g.Number(values)
-	return differing, fixed
+	return differing
 }
 
 // describe lists the plan's nodes.

@@ -395,7 +395,7 @@ func claim(p *backend.Planned, t *target.Target, held []*ir.Value) proof.Claim {
 	}
 	c.Layout = p.Layout
 	c.Region = func(v *ir.Value) (proof.Region, bool) {
-		if l := p.LayoutOf(v); l != nil {
+		if l := ir.LayoutIn(p.Layouts, v); l != nil {
 			v = l.Root
 		}
 		if b := p.Buffers[v.ID]; b >= 0 {

@@ -15,12 +15,11 @@ var errCopy = errors.New("a view or an operand needs a copy at these sizes")
 func Again(n *ir.Node, layouts []ir.Layout, t *target.Target) error {
 	if n.Op.Kind().Has(ir.View) {
 		x := n.Inputs[0]
-		in := layoutOf(x, layouts)
-		if in == nil {
-			own := ir.OwnLayout(x)
-			in = &own
+		in := ir.OwnLayout(x)
+		if l := ir.LayoutIn(layouts, x); l != nil {
+			in = *l
 		}
-		l, ok := ir.ViewLayout(n, *in)
+		l, ok := ir.ViewLayout(n, in)
 		if !ok {
 			return errCopy
 		}
@@ -44,17 +43,9 @@ func takes(n *ir.Node, layouts []ir.Layout, t *target.Target) bool {
 		if v == nil {
 			continue
 		}
-		if l := layoutOf(v, layouts); l != nil && !l.Contiguous() && !t.Strided(n, i, l.Strides) {
+		if l := ir.LayoutIn(layouts, v); l != nil && !l.Contiguous() && !t.Strided(n, i, l.Strides) {
 			return false
 		}
 	}
 	return true
-}
-
-// layoutOf returns the layout of a value; nil for constants without one, which are row-major and may have IDs beyond the layouts.
-func layoutOf(v *ir.Value, layouts []ir.Layout) *ir.Layout {
-	if v.ID >= len(layouts) || layouts[v.ID].Root == nil {
-		return nil
-	}
-	return &layouts[v.ID]
 }
