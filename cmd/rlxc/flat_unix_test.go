@@ -13,7 +13,6 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 
 	"github.com/parquet-go/parquet-go"
@@ -26,10 +25,9 @@ func TestFlatMemory(t *testing.T) {
 	peak := func(ending string, rows int, write func(file string, rows int)) int64 {
 		file := filepath.Join(dir, fmt.Sprint(rows)+ending)
 		write(file, rows)
-		c := exec.Command("rlxc", "tokenize", "../../pipeline/testdata/minilm", "--count", "--input", file)
-		forgetOwnPeak()
-		require.NoError(t, c.Run())
-		return c.ProcessState.SysUsage().(*syscall.Rusage).Maxrss << 10
+		most, err := peakOf(exec.Command("rlxc", "tokenize", "../../pipeline/testdata/minilm", "--count", "--input", file))
+		require.NoError(t, err)
+		return most
 	}
 	word := strings.Repeat("x", 500) // which is quickly tokenized: it is longer than a word may be
 	for ending, write := range map[string]func(file string, rows int){
@@ -84,5 +82,6 @@ func TestLargePagesLeaveLittleGarbage(t *testing.T) {
 	}
 	t.Logf("%d MB with garbage, of which %d live", heap, live)
 	require.Greater(t, live, 3*page>>20, "pages are held")
-	require.Less(t, heap, live+2*page>>20)
+	// One page is garbage, one is made beside the next, and one more may be made while a collection runs.
+	require.Less(t, heap, live+3*page>>20)
 }
