@@ -22,7 +22,7 @@ func (v nested) bytes() (n int) {
 	return n
 }
 
-// nestedBytes is about what a value of a nested column takes in memory.
+// nestedBytes estimates the memory of a value of a nested column, in bytes.
 func nestedBytes(v parquet.Value) int {
 	const value = 24
 	if v.Kind() == parquet.ByteArray {
@@ -150,10 +150,7 @@ func (v nested) jsonOf(n parquet.Node, repetition, definition int) (any, error) 
 	}
 	fields := n.Fields()
 	if element, ok := listElement(n); ok {
-		if fields[0].Leaf() || len(fields[0].Fields()) != 1 {
-			return v.jsonList(element, repetition, definition)
-		}
-		return v.jsonList(parquet.Required(fields[0]), repetition, definition, element)
+		return v.jsonList(element, repetition, definition)
 	}
 	if isMap(n) {
 		return v.jsonList(parquet.Required(fields[0]), repetition, definition)
@@ -170,14 +167,11 @@ func (v nested) jsonOf(n parquet.Node, repetition, definition int) (any, error) 
 	return out, nil
 }
 
-// jsonList returns the instances of a repeated node. element is the only field of the node where the node stands for the field.
-func (v nested) jsonList(n parquet.Node, repetition, definition int, element ...parquet.Node) (any, error) {
+// jsonList returns the elements of a list, each of which is an instance of a node.
+func (v nested) jsonList(element parquet.Node, repetition, definition int) (any, error) {
 	out := []any{}
 	if v[0][0].DefinitionLevel() <= definition {
 		return out, nil
-	}
-	if element != nil {
-		n = element[0]
 	}
 	repetition, definition = repetition+1, definition+1
 	rest := slices.Clone(v)
@@ -193,7 +187,7 @@ func (v nested) jsonList(n parquet.Node, repetition, definition int, element ...
 			}
 			one[i], rest[i] = leaf[:end], leaf[end:]
 		}
-		value, err := one.jsonOf(n, repetition, definition)
+		value, err := one.jsonOf(element, repetition, definition)
 		if err != nil {
 			return nil, err
 		}

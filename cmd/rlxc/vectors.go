@@ -29,8 +29,8 @@ const (
 // compilations of one model, whose files differ.
 const probeText = "A cat sits on the mat, and 12 dogs run home."
 
-// leastProbe is the least cosine between vectors of probeText at which search takes two models for the same one. Quantised exports of a
-// model have 0.97 and above; different models are below 0.9.
+// leastProbe is the least cosine between vectors of probeText at which search takes two models for the same one. Vectors of MiniLM's int8
+// and int4 forms have a cosine of 0.957 to 0.994 with those of its float32 form, and vectors of its first token have 0.72.
 const leastProbe = 0.95
 
 // aboutVectors describes the vectors that a model makes.
@@ -95,14 +95,13 @@ func madeBy(note func(key string) (string, bool)) string {
 	return strconv.Quote(model)
 }
 
-// floatsOf reads float32 in base64; nil if it is no such text.
+// floatsOf decodes float32 numbers that pipeline.AppendBase64 has written. It returns nil for other texts.
 func floatsOf(text string) (v []float32) {
 	data, err := base64.StdEncoding.DecodeString(text)
 	if err != nil {
 		return nil
 	}
-	for ; len(data) >= 4; data = data[4:] {
-		v = append(v, math.Float32frombits(binary.LittleEndian.Uint32(data)))
-	}
+	v = make([]float32, len(data)/4)
+	_, _ = binary.Decode(data, binary.LittleEndian, v) // it has the bytes of all numbers
 	return v
 }

@@ -67,7 +67,7 @@ func (p *plans) findSlicing(sizes ir.Binding, cause error) (slicing, error) {
 	if err := fits(rows); err != nil {
 		return slicing{}, err
 	}
-	for _, rows := range []int{rows, sizes[k.symbol] / count} {
+	for _, rows := range slices.Compact([]int{rows, sizes[k.symbol] / count}) {
 		if err := p.keepsBits(sizes, k.resized(sizes, rows)); err != nil {
 			return slicing{}, fmt.Errorf("%w, and %d rows of %s have other results than the whole batch: %v", cause, rows, k.symbol, err)
 		}

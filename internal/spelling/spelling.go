@@ -6,12 +6,12 @@ import "strings"
 // Nearest returns the name that differs least from what was written, in at most a third of its letters and without regard to case. It
 // returns "" if every name differs more.
 func Nearest(written string, names []string) string {
-	best, least := "", (len(written)+2)/3+1
+	best, least, lower := "", (len(written)+2)/3+1, strings.ToLower(written)
 	for _, name := range names {
 		if max(len(written)-len(name), len(name)-len(written)) >= least { // so many bytes differ at least; names of models may be long
 			continue
 		}
-		if d := Distance(strings.ToLower(written), strings.ToLower(name)); d < least {
+		if d := Distance(lower, strings.ToLower(name)); d < least {
 			best, least = name, d
 		}
 	}
