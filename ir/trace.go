@@ -118,16 +118,18 @@ func mentioned(op Op, types []Type) map[string]bool {
 	return set
 }
 
-// Copy returns a copy of a bound graph with the same IDs, and copies of nodes beside the graph, whose results are constants of it: a
-// trace's Folded. It shares with g the constants that no node beside it makes. Their lists of uses stay those of g. Node.SetInput panics on
-// a node of the copy, which is not made to be changed. values are all values of the copy, by ID.
-func (g *Graph) Copy(beside []*Node) (c *Graph, besides []*Node, values []*Value) {
+// Copy copies a bound graph, whose sizes are numbers, so that package bind can give the copy other sizes. folded are nodes outside of the
+// graph whose results are constants in it, as in Trace.Folded; copies are their copies, in order. Nodes and values of the copy have the IDs
+// of the originals. Constants that are not results of folded are shared: they are not copied, and their Uses are nodes of g. The structure
+// of the copy is fixed: Node.SetInput panics on its nodes. values holds the copy's values by ID, and nil for IDs that the copy does not
+// have.
+func (g *Graph) Copy(folded []*Node) (c *Graph, copies []*Node, values []*Value) {
 	values = make([]*Value, g.nextID)
 	operands, own, used := 0, len(g.Inputs), 0
 	for _, v := range g.Inputs {
 		used += len(v.Uses)
 	}
-	for _, list := range [2][]*Node{beside, g.Nodes} {
+	for _, list := range [2][]*Node{folded, g.Nodes} {
 		for _, n := range list {
 			operands, own = operands+len(n.Inputs), own+len(n.Outputs)
 			for _, v := range n.Outputs {
@@ -136,7 +138,7 @@ func (g *Graph) Copy(beside []*Node) (c *Graph, besides []*Node, values []*Value
 		}
 	}
 	store := make([]Value, 0, own) // never grows, so that pointers into it stay
-	nodes, lists := make([]Node, len(beside)+len(g.Nodes)), make([]*Node, len(beside)+len(g.Nodes))
+	nodes, lists := make([]Node, len(folded)+len(g.Nodes)), make([]*Node, len(folded)+len(g.Nodes))
 	pointers, uses := make([]*Value, 0, operands+own+len(g.Outputs)), make([]Use, 0, used)
 	copied := func(list []*Value, def *Node) []*Value {
 		from := len(pointers)
@@ -168,16 +170,16 @@ func (g *Graph) Copy(beside []*Node) (c *Graph, besides []*Node, values []*Value
 	c = &Graph{Name: g.Name, OutputNames: g.OutputNames, Warnings: g.Warnings, nextID: g.nextID, Inputs: copied(g.Inputs, nil)}
 	for i := range nodes {
 		x := &nodes[i]
-		if lists[i] = x; i < len(beside) {
-			n := beside[i]
+		if lists[i] = x; i < len(folded) {
+			n := folded[i]
 			*x = Node{Op: n.Op, Origins: n.Origins, Inputs: read(n.Inputs, nil), Outputs: copied(n.Outputs, nil)}
 			continue
 		}
-		n := g.Nodes[i-len(beside)]
+		n := g.Nodes[i-len(folded)]
 		*x = Node{Op: n.Op, Origins: n.Origins, Subgraphs: n.Subgraphs, Inputs: read(n.Inputs, x), Outputs: copied(n.Outputs, x)}
 	}
-	c.Nodes, c.Outputs = lists[len(beside):], read(g.Outputs, nil)
-	return c, lists[:len(beside):len(beside)], values
+	c.Nodes, c.Outputs = lists[len(folded):], read(g.Outputs, nil)
+	return c, lists[:len(folded):len(folded)], values
 }
 
 // Refold computes the results of a folded node again, from its op and operands at other sizes. It reports whether Bind would fold the node.

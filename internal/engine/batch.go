@@ -18,14 +18,19 @@ type batch struct {
 	outputs []int  // by output: how many times the batch its axis 0 is
 }
 
-// A role is how a value depends on the rows of the batch.
+// A role is how a value depends on the rows of the batch. A graph with a value that has none of the roles is not split.
 type role uint8
 
 const (
-	shared     role = iota // not at all: it is the same for any rows
-	leads                  // axis 0 is a multiple of the batch, whose parts depend on their own row of each input alone
-	rowNumbers             // axis 0 is the batch, and each row holds its own number, such as range(batch) as [batch,1]
-	tuples                 // index tuples [batch, …, n] of which the first index is the number of the row
+	// shared values depend neither on rows nor on their number. Weights are shared.
+	shared role = iota
+	// The size of axis 0 of a leading value is a multiple of the number of rows. Row i of the inputs, together with shared values,
+	// determines the i-th part of axis 0: of x [2·batch,3], row i determines x[2i,:] and x[2i+1,:].
+	leads
+	// Axis 0 of row numbers has an index for each row, and all elements at index i are i: range(batch), and its reshape [batch,1].
+	rowNumbers
+	// Tuples [batch,…,n] are tuples of n indices, the first of which is the number of the row.
+	tuples
 )
 
 // findBatch looks for the batch of a graph: the symbol on axis 0 of its inputs. Every value must have a role, and every output must lead.
