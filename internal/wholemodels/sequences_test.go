@@ -38,6 +38,9 @@ var sequenceModels = []string{"bert-tiny", "bert-tiny-int8-dynamic", "bert-tiny-
 // sequenceCaches are the decoders of TestSequencesOfCaches that ordinary tests run.
 var sequenceCaches = []string{"gpt2-merged", "bloom", "t5", "mistral"}
 
+// cacheBackends are the backends that TestSequencesOfCaches runs decoders on; "" is the CPU.
+var cacheBackends = []string{""}
+
 // sequenceFixtures are the large fixtures of TestSequencesOfModels.
 var sequenceFixtures = []string{"bert-tiny", "bert-tiny-dynamo", "bert-tiny-fp16", "bert-tiny-int4", "bert-tiny-int8-dynamic",
 	"bert-tiny-int8-qdq", "bert-tiny-mlm", "bert-tiny-opset11", "distilbert", "roberta", "minilm", "minilm-int8-dynamic"}
@@ -136,13 +139,15 @@ func TestSequencesOfCaches(t *testing.T) {
 			m, err := rlxc.OpenFS(z, "model.onnx")
 			require.NoError(t, err)
 			defer m.Close()
-			p, err := m.Compile(t.Context(), rlxc.CompileOptions{Threads: 1})
-			require.NoError(t, err)
-			defer p.Close()
-			for _, g := range generations {
-				g.sequences(t, p)
+			for _, backend := range cacheBackends {
+				p, err := m.Compile(t.Context(), rlxc.CompileOptions{Backend: backend, Threads: 1})
+				require.NoError(t, err)
+				defer p.Close()
+				for _, g := range generations {
+					g.sequences(t, p)
+				}
+				require.Zero(t, p.CacheStats().Rejected)
 			}
-			require.Zero(t, p.CacheStats().Rejected)
 		})
 	}
 }
