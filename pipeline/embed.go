@@ -47,8 +47,9 @@ func (d *Description) SidePrompt(side Side) string {
 	return ""
 }
 
-// promptOf finds the text in front of each text.
-func (m *Model) promptOf(o EmbedOptions) (string, error) {
+// Prompt returns the text that calls with these options put in front of each text, and "" for none. It fails with ErrInvalid if the
+// name of the prompt or the side is unknown.
+func (m *Model) Prompt(o EmbedOptions) (string, error) {
 	prompts := m.prompts.Prompts
 	switch {
 	case o.Prompt != nil:
@@ -149,7 +150,7 @@ func (m *Model) EmbedInto(ctx context.Context, dst []float32, texts []string, o 
 }
 
 func (m *Model) embed(ctx context.Context, texts []string, o EmbedOptions, put func(i int, v []float32) error) error {
-	prompt, err := m.promptOf(o)
+	prompt, err := m.Prompt(o)
 	if err != nil {
 		return err
 	}

@@ -283,7 +283,7 @@ func TestSidePrompts(t *testing.T) {
 	} {
 		m := &Model{Description: &Description{prompts: promptConfig{Prompts: c.prompts, Default: &main}}}
 		for side, want := range map[Side]string{Query: c.query, Document: c.document, Neither: c.prompts["main"]} {
-			got, err := m.promptOf(EmbedOptions{Side: side})
+			got, err := m.Prompt(EmbedOptions{Side: side})
 			require.NoError(t, err)
 			require.Equal(t, want, got, "%s %s", name, side)
 		}

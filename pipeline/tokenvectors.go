@@ -43,7 +43,7 @@ func (m *Model) Word(index int32) string {
 // EmbedSparse returns a sparse vector for each text. It requires a SPLADE model, which has logits over the vocabulary for each token, or
 // a model that weighs its tokens, such as BGE-M3. It fails as Embed does.
 func (m *Model) EmbedSparse(ctx context.Context, texts []string, o EmbedOptions) ([]SparseVector, error) {
-	prompt, err := m.promptOf(o)
+	prompt, err := m.Prompt(o)
 	if err != nil {
 		return nil, err
 	}
@@ -178,7 +178,7 @@ func (m *Model) EmbedTokens(ctx context.Context, texts []string, o EmbedOptions)
 
 // embedTokens calls put with the vectors of each text, by several goroutines at once.
 func (m *Model) embedTokens(ctx context.Context, texts []string, o EmbedOptions, put func(i int, vectors [][]float32) error) error {
-	prompt, err := m.promptOf(o)
+	prompt, err := m.Prompt(o)
 	if err != nil {
 		return err
 	}
@@ -201,19 +201,7 @@ func (m *Model) embedTokens(ctx context.Context, texts []string, o EmbedOptions,
 			}
 		}
 	}
-	length := m.MaxLength
-	switch {
-	case o.Side == Query && m.sbert.Expansion != nil:
-		length = m.sbert.Expansion.Length
-		if m.sbert.Expansion.Strategy == "min" {
-			length = max(length, m.sbert.QueryLength, m.MaxLength)
-		}
-	case o.Side == Query && m.sbert.QueryLength > 0:
-		length = m.sbert.QueryLength
-	case o.Side == Document && m.sbert.DocumentLength > 0:
-		length = m.sbert.DocumentLength
-	}
-	encodings, err := m.sequences(ctx, texts, prompt, length, o.Truncated, o.Encode...)
+	encodings, err := m.sequences(ctx, texts, prompt, m.tokenVectorsLength(o.Side), o.Truncated, o.Encode...)
 	if err != nil {
 		return err
 	}
@@ -248,6 +236,21 @@ func (m *Model) embedTokens(ctx context.Context, texts []string, o EmbedOptions,
 		sequences[i] = r
 	}
 	return m.schedule.run(ctx, sequences)
+}
+
+// tokenVectorsLength returns the maximum length of a sequence of EmbedTokens, which ColBERT models may have for each side; 0 for any.
+func (m *Model) tokenVectorsLength(side Side) int {
+	switch x := m.sbert.Expansion; {
+	case side == Query && x != nil && x.Strategy == "min":
+		return max(x.Length, m.sbert.QueryLength, m.MaxLength)
+	case side == Query && x != nil:
+		return x.Length
+	case side == Query && m.sbert.QueryLength > 0:
+		return m.sbert.QueryLength
+	case side == Document && m.sbert.DocumentLength > 0:
+		return m.sbert.DocumentLength
+	}
+	return m.MaxLength
 }
 
 // masked is which tokens a MultiVectorMask keeps.

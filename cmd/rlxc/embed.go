@@ -14,7 +14,14 @@ import (
 
 // An embedding is the line of a text's vector.
 type embedding struct {
-	Text   string                 `json:"text"`
+	Text string `json:"text"`
+	// The place of the text in its document, with --chunk; otherwise nil.
+	Chunk     *int `json:"chunk,omitempty"`      // number among the chunks of the document, from 0
+	Start     *int `json:"start,omitempty"`      // bytes of the document before the text
+	End       *int `json:"end,omitempty"`        // bytes of the document up to the end of the text
+	CharStart *int `json:"char_start,omitempty"` // characters of the document before the text
+	CharEnd   *int `json:"char_end,omitempty"`   // characters of the document up to the end of the text
+
 	Vector []float32              `json:"embedding,omitempty"`
 	Base64 string                 `json:"embedding_base64,omitempty"`
 	Sparse *pipeline.SparseVector `json:"sparse,omitempty"`
@@ -49,15 +56,22 @@ Texts are arguments, the lines of --input FILE, a field of its records (--field;
 .parquet), or the standard input (-). Without -o a table is printed, or with --json a line of JSON for
 each text. -o FILE.jsonl, .parquet, .npy or .npz writes a file in the order of the input. --copy-field
 adds an id and other fields to it. The results of an interrupted run stay in FILE.part, and the same
-command continues after them. Lines, in and out, may be compressed: .gz or .zst at the end of the name.`,
+command continues after them. Lines, in and out, may be compressed: .gz or .zst at the end of the name.
+
+The model reads the beginning of a text that is longer than its maximum. --chunk splits such a text into
+chunks that it reads whole. Each has a line, with its number and its place in the text.`,
 		Example: `  rlxc embed sentence-transformers/all-MiniLM-L6-v2 "A cat sits on the mat." "The cat is on the rug."
   rlxc embed path/to/folder --input texts.txt -o vectors.npy
   rlxc embed path/to/folder --input notes.jsonl.zst --field body --side document --output-type int8 -o notes.npz
-  rlxc embed path/to/folder --input notes.parquet --field body --copy-field id -o vectors.parquet`,
+  rlxc embed path/to/folder --input notes.parquet --field body --copy-field id -o vectors.parquet
+  rlxc embed path/to/folder --input notes --copy-field file --chunk 256 --overlap 32 -o chunks.parquet`,
 		Args: modelAndTexts,
 		RunE: func(c *cobra.Command, args []string) (err error) {
 			if c.Flags().Changed("prompt-text") {
 				o.Prompt = &prompt
+			}
+			if err := errors.Join(needs(c, "chunk", "overlap"), least("chunk", t.chunk, 0), least("overlap", t.overlap, 0)); err != nil {
+				return err
 			}
 			if c.Flags().Changed("normalize") {
 				t.open.Normalize = &normalize
@@ -74,7 +88,12 @@ command continues after them. Lines, in and out, may be compressed: .gz or .zst 
 			if what == "auto" {
 				what = cmp.Or(map[pipeline.Task]string{pipeline.Sparse: "sparse", pipeline.MultiVector: "tokens"}[m.Task], "dense")
 			}
-			k := task{output: output, table: embeddingTable, example: embeddingExamples[what]}
+			example := *embeddingExamples[what]
+			if t.chunk > 0 {
+				example.place(&chunkPlace{})
+				in = t.chunked(c.Context(), in, m, o)
+			}
+			k := task{output: output, table: embeddingTable, example: &example}
 			k.run = func(ctx context.Context, items []item, cut pipeline.Truncated) ([]any, error) {
 				o := o
 				o.Truncated = cut
@@ -97,17 +116,29 @@ command continues after them. Lines, in and out, may be compressed: .gz or .zst 
 	enum(c, &kind, "kind", "kind of vectors: one per text, weights of words, or one per token", "auto", "dense", "sparse", "tokens")
 	enum(c, &output, "output-type", "type of the numbers in .npy and .npz files", pipeline.Precisions()...)
 	enum(c, &t.open.Pooling, "pool", "pooling; overrides the model's files", pipeline.Poolings()...)
+	f.IntVar(&t.chunk, "chunk", 0,
+		"split each text into chunks of at most this many tokens, special tokens and prompt included (default no splitting)")
+	f.IntVar(&t.overlap, "overlap", 0, "with --chunk, maximum tokens that a chunk shares with the one before it")
 	f.IntVar(&o.Dimensions, "dimensions", 0, "truncate vectors to this many numbers (default all)")
 	f.BoolVar(&normalize, "normalize", false, "whether to scale vectors to length 1; overrides the model's files")
 	f.BoolVar(&asBase64, "base64", false, "with --json, vectors as base64 of float32")
 	return c
 }
 
+// place sets where the text is in its document; nil changes nothing.
+func (e *embedding) place(p *chunkPlace) {
+	if p != nil {
+		e.Chunk, e.Start, e.End, e.CharStart, e.CharEnd = &p.number, &p.Start, &p.End, &p.CharStart, &p.CharEnd
+	}
+}
+
 // embedItems makes the vectors of a kind.
 func embedItems(ctx context.Context, m *pipeline.Model, items []item, kind string, asBase64 bool, o pipeline.EmbedOptions) ([]any, error) {
 	out := make([]any, len(items))
 	for i, it := range items {
-		out[i] = &embedding{Text: it.text}
+		e := &embedding{Text: it.text}
+		e.place(it.chunk)
+		out[i] = e
 	}
 	at := func(i int) *embedding { return out[i].(*embedding) }
 	switch kind {
@@ -137,10 +168,17 @@ func embedItems(ctx context.Context, m *pipeline.Model, items []item, kind strin
 
 // embeddingTable prints the beginnings of vectors, and the cosine of each to each of a few.
 func embeddingTable(w io.Writer, items []item, results []any) error {
-	fmt.Fprintln(w, "\tSIZE\tVECTOR\tTEXT")
+	places := ""
+	if len(items) > 0 && items[0].chunk != nil {
+		places = "\tBYTES"
+	}
+	fmt.Fprintf(w, "\tSIZE\tVECTOR%s\tTEXT\n", places)
 	dense := true
 	for i, r := range results {
-		e := r.(*embedding)
+		e, place := r.(*embedding), ""
+		if e.Chunk != nil {
+			place = fmt.Sprintf("\t%d:%d", *e.Start, *e.End)
+		}
 		switch {
 		case e.Sparse != nil:
 			dense = false
@@ -148,16 +186,16 @@ func embeddingTable(w io.Writer, items []item, results []any) error {
 			for _, s := range e.words {
 				fmt.Fprintf(w, "%s %.4g ", s.Label, s.Score)
 			}
-			fmt.Fprintf(w, "…\t%s\n", shorten(e.Text))
+			fmt.Fprintf(w, "…%s\t%s\n", place, shorten(e.Text))
 		case e.Tokens != nil:
 			dense = false
 			size := 0
 			if len(e.Tokens) > 0 {
 				size = len(e.Tokens[0])
 			}
-			fmt.Fprintf(w, "%d\t%dx%d\t\t%s\n", i+1, len(e.Tokens), size, shorten(e.Text))
+			fmt.Fprintf(w, "%d\t%dx%d\t%s\t%s\n", i+1, len(e.Tokens), size, place, shorten(e.Text))
 		default:
-			fmt.Fprintf(w, "%d\t%d\t%s\t%s\n", i+1, len(e.Vector), first(e.Vector, firstElements), shorten(e.Text))
+			fmt.Fprintf(w, "%d\t%d\t%s%s\t%s\n", i+1, len(e.Vector), first(e.Vector, firstElements), place, shorten(e.Text))
 		}
 	}
 	if !dense || len(results) < 2 || len(results) > shownCosines {

@@ -29,12 +29,15 @@ func TestInterrupted(t *testing.T) {
 	}
 	model, err := filepath.Abs("../../pipeline/testdata/minilm")
 	require.NoError(t, err)
-	// About how many bytes a result is.
-	for ending, wide := range map[string]int64{"npy": 4 * 32, "jsonl": 500, "jsonl.gz": 500, "parquet": 4 * 32} {
+	// About how many bytes a result is, and more arguments.
+	for ending, row := range map[string]struct {
+		wide int64
+		more []string
+	}{"npy": {4 * 32, nil}, "jsonl": {500, []string{"--chunk", "12", "--overlap", "3"}}, "jsonl.gz": {500, nil}, "parquet": {4 * 32, nil}} {
 		t.Run(ending, func(t *testing.T) {
 			dir := t.TempDir()
 			start := func(in io.Reader) *exec.Cmd {
-				c := exec.Command("rlxc", "embed", model, "-", "-o", "out."+ending)
+				c := exec.Command("rlxc", append([]string{"embed", model, "-", "-o", "out." + ending}, row.more...)...)
 				c.Dir, c.Stdin = dir, in
 				return c
 			}
@@ -50,7 +53,7 @@ func TestInterrupted(t *testing.T) {
 				go io.WriteString(feed, lines.String())
 				modeltest.Wait(func() bool {
 					info, err := os.Stat(part)
-					return err == nil && info.Size() > itemsAtOnce*wide
+					return err == nil && info.Size() > itemsAtOnce*row.wide
 				})
 				time.Sleep(20 * time.Millisecond) // into the next round
 				require.NoError(t, c.Process.Signal(signal))

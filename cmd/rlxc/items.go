@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -12,6 +13,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/parquet-go/parquet-go"
+
+	"github.com/rlxc/rlxc/pipeline"
 )
 
 // An item is a text of the input, and a second one where the command takes pairs.
@@ -22,6 +25,43 @@ type item struct {
 	copied []any // as convert of the flags made them; null is nil
 	err    error // of a record that has no text
 	cut    int   // tokens of a text of which the model reads fewer; 0 for a text that it reads whole
+	chunk  *chunkPlace
+}
+
+// A chunkPlace is the place of an item's text in the text of the input: its number, from 0, and its offsets. Items of whole texts have
+// none.
+type chunkPlace struct {
+	number int
+	pipeline.Chunk
+}
+
+// chunked reads the chunks of the texts that in reads, each as an item with the copied fields of its text. o has the prompt.
+func (t *textCommand) chunked(ctx context.Context, in *textReader, m *pipeline.Model, o pipeline.EmbedOptions) *textReader {
+	out := *in
+	var document item
+	var chunks []pipeline.Chunk // parts of document
+	number := 0                 // of the first that next has not returned
+	out.next = func() (item, error) {
+		if number == len(chunks) {
+			var err error
+			if document, err = in.next(); err != nil || document.err != nil {
+				return document, err
+			}
+			if chunks, err = m.Chunks(ctx, document.text, t.chunk, t.overlap, o); err != nil {
+				return document, fmt.Errorf("%s: %w", document.where, err)
+			}
+			number = 0
+		}
+		it := document
+		it.text, it.chunk = chunks[number].Text, &chunkPlace{number, chunks[number]}
+		it.where = fmt.Sprintf("%s, chunk %d", document.where, number)
+		number++
+		return it, nil
+	}
+	if in.waits != nil {
+		out.waits = func() bool { return number == len(chunks) && in.waits() }
+	}
+	return &out
 }
 
 // failure is the error of an item, with where it is.

@@ -26,6 +26,9 @@ type textCommand struct {
 	output  string
 	onError string
 
+	chunk   int // maximum tokens of a chunk; 0 for whole texts
+	overlap int // maximum tokens that two chunks share
+
 	format *outputFormat // of output
 	packed *compression  // around it; nil for none
 	cut    int           // texts that were too long
@@ -283,6 +286,9 @@ func (t *textCommand) formats(c *cobra.Command) error {
 	}
 	if t.format.vectors && len(t.copied) > 0 {
 		return usagef("--output %s holds only vectors: --copy-field requires .jsonl or .parquet", t.output)
+	}
+	if t.format.vectors && t.chunk > 0 {
+		return usagef("--output %s holds only vectors, without the places of chunks: --chunk requires .jsonl or .parquet", t.output)
 	}
 	return nil
 }

@@ -70,7 +70,7 @@ var layers = map[string][]string{
 		// the tasks
 		"embed",
 		"{classify tokenvectors judge}",
-		"tag",
+		"tag chunks",
 		"answer fill gliner",
 	},
 	"server": {
