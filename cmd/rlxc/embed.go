@@ -59,12 +59,16 @@ adds an id and other fields to it. The results of an interrupted run stay in FIL
 command continues after them. Lines, in and out, may be compressed: .gz or .zst at the end of the name.
 
 The model reads the beginning of a text that is longer than its maximum. --chunk splits such a text into
-chunks that it reads whole. Each has a line, with its number and its place in the text.`,
+chunks that it reads whole. Each has a line, with its number and its place in the text.
+
+--skip FILE takes the vectors of texts that have not changed from a Parquet file that an earlier run wrote.
+A file of another model, or of other options, is refused.`,
 		Example: `  rlxc embed sentence-transformers/all-MiniLM-L6-v2 "A cat sits on the mat." "The cat is on the rug."
   rlxc embed path/to/folder --input texts.txt -o vectors.npy
   rlxc embed path/to/folder --input notes.jsonl.zst --field body --side document --output-type int8 -o notes.npz
   rlxc embed path/to/folder --input notes.parquet --field body --copy-field id -o vectors.parquet
-  rlxc embed path/to/folder --input notes --copy-field file --chunk 256 --overlap 32 -o chunks.parquet`,
+  rlxc embed path/to/folder --input notes --copy-field file --chunk 256 --overlap 32 -o chunks.parquet
+  rlxc embed path/to/folder --input notes.parquet --field body --copy-field id --skip vectors.parquet -o vectors.parquet`,
 		Args: modelAndTexts,
 		RunE: func(c *cobra.Command, args []string) (err error) {
 			if c.Flags().Changed("prompt-text") {
@@ -94,18 +98,28 @@ chunks that it reads whole. Each has a line, with its number and its place in th
 				in = t.chunked(c.Context(), in, m, o)
 			}
 			k := task{output: output, table: embeddingTable, example: &example}
+			var kept *keptVectors
 			k.run = func(ctx context.Context, items []item, cut pipeline.Truncated) ([]any, error) {
 				o := o
 				o.Truncated = cut
-				return embedItems(ctx, m, items, what, asBase64, o)
+				return embedItems(ctx, m, items, what, asBase64, kept, o)
 			}
 			if what == "dense" {
-				k.vectors = func(ctx context.Context) (vectorFile, error) { return aboutVectors(ctx, args[0], m, o.Dimensions) }
+				k.vectors = func(ctx context.Context) (vectorFile, error) { return aboutVectors(ctx, args[0], m, o) }
 				if t.output != "" && asBase64 {
 					return usagef("--base64 requires --json")
 				}
 			}
-			return t.do(c, m, in, k)
+			if t.skip != "" {
+				if kept, err = t.kept(c.Context(), k); err != nil {
+					return err
+				}
+				defer func() { err = errors.Join(err, kept.close()) }()
+			}
+			if err = t.do(c, m, in, k); err == nil && kept != nil {
+				fmt.Fprintf(c.ErrOrStderr(), "%d of %s were taken from %s\n", kept.taken, counted(kept.asked, "vector"), t.skip)
+			}
+			return err
 		},
 	}
 	t.register(c, "")
@@ -119,6 +133,8 @@ chunks that it reads whole. Each has a line, with its number and its place in th
 	f.IntVar(&t.chunk, "chunk", 0,
 		"split each text into chunks of at most this many tokens, special tokens and prompt included (default no splitting)")
 	f.IntVar(&t.overlap, "overlap", 0, "with --chunk, maximum tokens that a chunk shares with the one before it")
+	f.StringVar(&t.skip, "skip", "",
+		"take vectors of texts from this .parquet that the same model wrote before; it may be the output, and need not exist then")
 	f.IntVar(&o.Dimensions, "dimensions", 0, "truncate vectors to this many numbers (default all)")
 	f.BoolVar(&normalize, "normalize", false, "whether to scale vectors to length 1; overrides the model's files")
 	f.BoolVar(&asBase64, "base64", false, "with --json, vectors as base64 of float32")
@@ -132,8 +148,9 @@ func (e *embedding) place(p *chunkPlace) {
 	}
 }
 
-// embedItems makes the vectors of a kind.
-func embedItems(ctx context.Context, m *pipeline.Model, items []item, kind string, asBase64 bool, o pipeline.EmbedOptions) ([]any, error) {
+// embedItems makes the vectors of a kind. kept has dense vectors of earlier runs, or is nil.
+func embedItems(ctx context.Context, m *pipeline.Model, items []item, kind string, asBase64 bool, kept *keptVectors,
+	o pipeline.EmbedOptions) ([]any, error) {
 	out := make([]any, len(items))
 	for i, it := range items {
 		e := &embedding{Text: it.text}
@@ -155,7 +172,7 @@ func embedItems(ctx context.Context, m *pipeline.Model, items []item, kind strin
 		}
 		return out, err
 	}
-	vectors, err := m.Embed(ctx, plain(items), o)
+	vectors, err := kept.embed(ctx, m, items, o)
 	for i, v := range vectors {
 		if asBase64 {
 			at(i).Base64 = string(pipeline.AppendBase64(nil, v))

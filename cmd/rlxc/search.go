@@ -67,11 +67,11 @@ func searchCommand() *cobra.Command {
 			}
 			defer m.Close()
 			if in.note != nil {
-				v, err := aboutVectors(c.Context(), args[0], m, 0)
+				v, err := aboutVectors(c.Context(), args[0], m, o)
 				if err != nil {
 					return err
 				}
-				if err := v.sameVectors(t.input, in.note); err != nil {
+				if err := v.sameVectors(t.input, in.note, spaceNotes, leastProbe); err != nil {
 					return err
 				}
 			}

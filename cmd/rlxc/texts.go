@@ -29,6 +29,8 @@ type textCommand struct {
 	chunk   int // maximum tokens of a chunk; 0 for whole texts
 	overlap int // maximum tokens that two chunks share
 
+	skip string // file whose vectors are not computed again; empty for none
+
 	format *outputFormat // of output
 	packed *compression  // around it; nil for none
 	cut    int           // texts that were too long
@@ -321,14 +323,16 @@ func (t *textCommand) openOutput(c *cobra.Command, k task, copied []*column) (*r
 		}
 	}
 	run := strings.Join(os.Args, "\x00")
-	filepath.WalkDir(t.input, func(_ string, d fs.DirEntry, err error) error { // the file, or those of a folder
-		if err == nil {
-			if info, err := d.Info(); err == nil {
-				run += fmt.Sprint("\x00", info.Size(), info.ModTime().UnixNano())
+	for _, path := range []string{t.input, t.skip} {
+		filepath.WalkDir(path, func(_ string, d fs.DirEntry, err error) error { // the file, or those of a folder
+			if err == nil {
+				if info, err := d.Info(); err == nil {
+					run += fmt.Sprint("\x00", info.Size(), info.ModTime().UnixNano())
+				}
 			}
-		}
-		return nil
-	})
+			return nil
+		})
+	}
 	return openResults(t.output, run, t.format.open(t, k, copied, v), t.packed)
 }
 

@@ -5,7 +5,6 @@ import (
 	"encoding/base64"
 	"encoding/binary"
 	"fmt"
-	"maps"
 	"math"
 	"path/filepath"
 	"slices"
@@ -22,6 +21,8 @@ const (
 	dimensionNote  = "rlxc.dimension"  // numbers of a vector
 	poolingNote    = "rlxc.pooling"    // such as mean
 	normalizedNote = "rlxc.normalized" // true if vectors have length 1
+	promptNote     = "rlxc.prompt"     // text before each text; may be empty
+	lengthNote     = "rlxc.max_length" // tokens of a text that count; 0 for all
 	probeNote      = "rlxc.probe"      // vector of probeText without a prompt: float32 in base64, little-endian
 )
 
@@ -33,10 +34,14 @@ const probeText = "A cat sits on the mat, and 12 dogs run home."
 // and int4 forms have a cosine of 0.957 to 0.994 with those of its float32 form, and vectors of its first token have 0.72.
 const leastProbe = 0.95
 
-// aboutVectors describes the vectors that a model makes.
-func aboutVectors(ctx context.Context, what string, m *pipeline.Model, dimensions int) (vectorFile, error) {
+// aboutVectors describes the vectors that a model makes with options.
+func aboutVectors(ctx context.Context, what string, m *pipeline.Model, o pipeline.EmbedOptions) (vectorFile, error) {
+	prompt, err := m.Prompt(o)
+	if err != nil {
+		return vectorFile{}, err
+	}
 	none := ""
-	vectors, err := m.Embed(ctx, []string{probeText}, pipeline.EmbedOptions{Prompt: &none, Dimensions: dimensions})
+	vectors, err := m.Embed(ctx, []string{probeText}, pipeline.EmbedOptions{Prompt: &none, Dimensions: o.Dimensions})
 	if err != nil {
 		return vectorFile{}, err
 	}
@@ -49,6 +54,8 @@ func aboutVectors(ctx context.Context, what string, m *pipeline.Model, dimension
 		dimensionNote:  strconv.Itoa(len(v)),
 		normalizedNote: strconv.FormatBool(math.Abs(length-1) < 1e-3),
 		poolingNote:    m.Pooling(),
+		promptNote:     prompt,
+		lengthNote:     strconv.Itoa(m.MaxLength),
 		probeNote:      string(pipeline.AppendBase64(nil, v)),
 	}
 	if i := slices.IndexFunc(m.Found, func(f pipeline.Finding) bool { return f.What == "snapshot" }); i >= 0 {
@@ -57,21 +64,26 @@ func aboutVectors(ctx context.Context, what string, m *pipeline.Model, dimension
 	} else if path, err := filepath.Abs(what); err == nil {
 		notes[modelNote] = filepath.Base(path)
 	}
-	maps.DeleteFunc(notes, func(_, v string) bool { return v == "" })
+	if notes[poolingNote] == "" {
+		delete(notes, poolingNote)
+	}
 	return vectorFile{len(v), notes}, nil
 }
 
-// sameVectors fails if a file was made with a model that makes other vectors than a file with the notes of v would have. note looks up
-// the file's metadata. A file without such metadata passes.
-func (v vectorFile) sameVectors(file string, note func(key string) (string, bool)) error {
+// spaceNotes are the keys whose values are equal for vectors that can be compared. Their models are equal, too.
+var spaceNotes = []string{dimensionNote, poolingNote, normalizedNote}
+
+// sameVectors fails if a file's vectors differ from those that v describes: in the notes keys, or because the cosine between vectors of
+// probeText is below least. note looks up the file's metadata. A file without such metadata passes.
+func (v vectorFile) sameVectors(file string, note func(key string) (string, bool), keys []string, least float64) error {
 	theirs, ok := note(probeNote)
 	if !ok {
 		return nil
 	}
 	other := floatsOf(theirs)
-	for _, key := range []string{dimensionNote, poolingNote, normalizedNote} {
+	for _, key := range keys {
 		if was, ok := note(key); ok && was != v.notes[key] {
-			return fmt.Errorf("%s: its %s is %s, and this model's is %s: name the model that made the file, %s", file,
+			return fmt.Errorf("%s: its %s is %q, and here it is %q: name the model and the options that made the file, %s", file,
 				strings.TrimPrefix(key, "rlxc."), was, v.notes[key], madeBy(note))
 		}
 	}
@@ -79,8 +91,8 @@ func (v vectorFile) sameVectors(file string, note func(key string) (string, bool
 	if len(own) != len(other) {
 		return fmt.Errorf("%s: its metadata %s has %d numbers, not %d: make the file again", file, probeNote, len(other), len(own))
 	}
-	if c := pipeline.Cosine.Of(own, other); !(c >= leastProbe) {
-		return fmt.Errorf("%s: another model made it (the vectors of a text have a cosine of %.3f): name the model that made the file, %s",
+	if c := pipeline.Cosine.Of(own, other); !(c >= least) {
+		return fmt.Errorf("%s: another model made it (the vectors of a text have a cosine of %.5g): name the model that made the file, %s",
 			file, c, madeBy(note))
 	}
 	return nil
