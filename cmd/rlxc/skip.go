@@ -50,7 +50,7 @@ const sameProbe = 0.9999
 // vectors as v describes.
 func openKept(file string, v vectorFile) (_ *keptVectors, err error) {
 	if !strings.EqualFold(filepath.Ext(file), ".parquet") {
-		return nil, usagef("--skip %s: want a .parquet file that rlxc embed -o wrote: its metadata describes the model and the options", file)
+		return nil, usagef("--skip %s: want a .parquet file that rlxc embed -o wrote: its metadata describes model and options", file)
 	}
 	in, err := openTexts(textFlags{input: file, field: "text", copied: []string{vectorField, cutColumns[1]}, convert: vectorValue}, nil)
 	if err != nil {
