@@ -39,7 +39,7 @@ type Description struct {
 	Dir       string    `json:"dir"`       // the folder of config.json
 	Model     string    `json:"model"`     // path of the ONNX or compiled file
 	Variants  []string  `json:"variants"`  // all model files, relative to Dir
-	Tokenizer string    `json:"tokenizer"` // path of its file
+	Tokenizer string    `json:"tokenizer"` // path of its file, or ownTokenizer
 	Task      Task      `json:"task"`
 	MaxLength int       `json:"max_length"` // tokens of a sequence, special ones among them; 0 if nothing says
 	Found     []Finding `json:"found"`
@@ -47,6 +47,8 @@ type Description struct {
 	models files.System // where Model is
 	system files.System // where Dir is: models, or the files within a compiled file
 	chosen bool         // Tokenizer is a path of models that the options name, and not of system
+
+	own tokenizer.Interface // Options.OwnTokenizer
 
 	config  config
 	sbert   sbertConfig
@@ -185,8 +187,12 @@ func (d *Description) tokenizerSystem() files.System {
 	return d.system
 }
 
-// OpenTokenizer opens the tokenizer that the description found. It fails as tokenizer.Open does.
+// OpenTokenizer opens the tokenizer that the description found. It fails as tokenizer.Open does. Of Options.OwnTokenizer it makes a
+// tokenizer without the options, and fails as tokenizer.New does.
 func (d *Description) OpenTokenizer(options ...tokenizer.Option) (*tokenizer.Tokenizer, error) {
+	if d.own != nil {
+		return tokenizer.New(d.own)
+	}
 	return tokenizer.OpenFS(d.tokenizerSystem(), d.Tokenizer, options...)
 }
 
@@ -439,8 +445,18 @@ func (d *Description) read(o Options) error {
 	if c.ProblemType != "" {
 		d.note("problem", "config.json", "%s", c.ProblemType)
 	}
-	d.Tokenizer, d.chosen = o.Tokenizer, o.Tokenizer != ""
-	if !d.chosen {
+	if o.OwnTokenizer != nil && o.Tokenizer != "" {
+		return errors.New("two tokenizers: set Options.Tokenizer or Options.OwnTokenizer, not both")
+	}
+	d.Tokenizer, d.chosen, d.own = o.Tokenizer, o.Tokenizer != "", o.OwnTokenizer
+	switch {
+	case d.own != nil:
+		d.Tokenizer = d.Dir // where tokenizer_config.json may have the length
+		defer func() { d.Tokenizer = ownTokenizer }()
+		d.note("tokenizer", optionFile, "%s", ownTokenizer)
+	case d.chosen:
+		d.note("tokenizer", optionFile, "%s", d.Tokenizer)
+	default:
 		d.Tokenizer = d.Dir
 		if d.static != nil {
 			d.Tokenizer = filepath.Dir(d.Model)
@@ -452,11 +468,12 @@ func (d *Description) read(o Options) error {
 				break
 			}
 		}
-	} else {
-		d.note("tokenizer", optionFile, "%s", d.Tokenizer)
 	}
 	return d.findLength(o)
 }
+
+// ownTokenizer is the Description.Tokenizer of a tokenizer that no file has.
+const ownTokenizer = "Options.OwnTokenizer"
 
 // orderLabels turns {"0": "NEG", "1": "POS"} into a list.
 func orderLabels(byID map[string]string) ([]string, error) {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/rlxc/rlxc"
 	"github.com/rlxc/rlxc/pipeline"
+	"github.com/rlxc/rlxc/tokenizer"
 )
 
 // Semantic search over a folder of notes: embed each paragraph, and look for those that are nearest to a question.
@@ -125,4 +126,57 @@ func Example_redact() {
 	}
 	fmt.Println(strings.Contains(text, "["))
 	// Output: true
+}
+
+// words is a tokenizer of words between spaces.
+type words struct {
+	vocabulary []string
+	ids        map[string]int64
+}
+
+func (w words) Vocabulary() []string { return w.vocabulary }
+
+// Special makes sequences [CLS] text [SEP], and of pairs [CLS] text [SEP] second [SEP].
+func (w words) Special() (first, between, last []int64) {
+	cls, sep := []int64{w.ids["[CLS]"]}, []int64{w.ids["[SEP]"]}
+	return cls, sep, sep
+}
+
+func (w words) Tokens(text string) (tokens []tokenizer.Token, err error) {
+	at := 0
+	for _, word := range strings.SplitAfter(text, " ") {
+		if name := strings.TrimSpace(word); name != "" {
+			id, ok := w.ids[strings.ToLower(name)]
+			if !ok {
+				id = w.ids["[UNK]"]
+			}
+			tokens = append(tokens, tokenizer.Token{ID: id, Start: at, End: at + len(name)})
+		}
+		at += len(word)
+	}
+	return tokens, nil
+}
+
+// A tokenizer of one's own takes the place of the model's. Its ids are those that the model was trained with.
+func ExampleOptions_ownTokenizer() {
+	ctx := context.Background()
+	own := words{ids: map[string]int64{}}
+	for id, word := range strings.Fields("[PAD] [UNK] [CLS] [SEP] [MASK] the cat sat on mat") {
+		own.vocabulary, own.ids[word] = append(own.vocabulary, word), int64(id)
+	}
+	m, err := pipeline.Open(ctx, "testdata/minilm", pipeline.Options{OwnTokenizer: own})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer m.Close()
+	n, err := m.TokenCount(ctx, "The cat sat on the mat")
+	if err != nil {
+		log.Fatal(err)
+	}
+	vectors, err := m.Embed(ctx, []string{"The cat sat on the mat"}, pipeline.EmbedOptions{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(n, "tokens,", len(vectors[0]), "numbers")
+	// Output: 8 tokens, 32 numbers
 }

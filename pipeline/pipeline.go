@@ -43,9 +43,11 @@ type Options struct {
 	// Variant chooses among the model files of a folder: "quantized" is model_quantized.onnx, in the folder or in its subfolder onnx.
 	Variant   string
 	Tokenizer string // path of a tokenizer instead of the folder's own
-	MaxLength int    // tokens of a sequence
-	Pooling   Pooling
-	Normalize *bool // whether Embed scales vectors to length 1
+	// OwnTokenizer takes the place of a tokenizer in files; nil for none. It lower-cases texts itself if the model needs that.
+	OwnTokenizer tokenizer.Interface
+	MaxLength    int // tokens of a sequence
+	Pooling      Pooling
+	Normalize    *bool // whether Embed scales vectors to length 1
 	// DefaultPrompt is put before texts to embed if a call names neither prompt nor side. If it is nil, the model's prompt
 	// DefaultPromptName is used, or else the default in the model's files.
 	DefaultPrompt     *string
@@ -276,7 +278,7 @@ func Find(ctx context.Context, what string, o Options) (path string, origin *Fin
 
 func (m *Model) openTokenizer() (*tokenizer.Tokenizer, error) {
 	var options []tokenizer.Option
-	if m.sbert.Lowercase {
+	if m.sbert.Lowercase && m.own == nil {
 		m.note("case", "sentence_bert_config.json", "texts are lower-cased")
 		options = append(options, tokenizer.LowercaseFirst())
 	}

@@ -15,8 +15,9 @@ import (
 	"unicode/utf8"
 )
 
-// A Tokenizer is made by Open. It does not change, and many goroutines may use it at once.
+// A Tokenizer is made by Open or New. It does not change, and many goroutines may use it at once.
 type Tokenizer struct {
+	own        Interface    // nil unless New made the tokenizer; otherwise normalizer, pre, model, decoder and the finders are nil
 	raw        *finder      // added tokens that are found in the text as it came
 	normalizer normalizer   // may be nil
 	normal     *finder      // added tokens that are found in the normal text
@@ -232,6 +233,9 @@ func (t *Tokenizer) appendText(dst *tokens, s *scratch, text string, limit int, 
 	s.memory.budget = b
 	if err := b.take(0); err != nil {
 		return err
+	}
+	if t.own != nil {
+		return t.appendOwn(dst, b, text, limit, spans)
 	}
 	for stretch := range t.raw.parts(text, b) {
 		if len(dst.ids) >= limit {
