@@ -67,7 +67,7 @@ A file of another model, or of other options, is refused.`,
   rlxc embed path/to/folder --input texts.txt -o vectors.npy
   rlxc embed path/to/folder --input notes.jsonl.zst --field body --side document --output-type int8 -o notes.npz
   rlxc embed path/to/folder --input notes.parquet --field body --copy-field id -o vectors.parquet
-  rlxc embed path/to/folder --input notes --copy-field file --chunk 256 --overlap 32 -o chunks.parquet
+  rlxc embed path/to/folder --input notes --copy-field file --chunk 48 --overlap 8 -o chunks.parquet
   rlxc embed path/to/folder --input notes.parquet --field body --copy-field id --skip vectors.parquet -o vectors.parquet`,
 		Args: modelAndTexts,
 		RunE: func(c *cobra.Command, args []string) (err error) {
