@@ -153,8 +153,8 @@ type stretch struct {
 	whole bool  // whether a sequence with all of the text fits
 }
 
-// bytesAToken is the number of bytes for each token of a chunk that are encoded first. Most tokens have 1 to 8.
-const bytesAToken = 16
+// bytesAToken is the number of bytes for each token of a chunk that are encoded first. English has 4 to 5, and more are encoded if needed.
+const bytesAToken = 8
 
 // encode returns the beginning of a text up to the tokens that fit into a sequence, and one more if there is one.
 func (c *chunker) encode(text string) (stretch, error) {

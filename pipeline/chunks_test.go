@@ -110,19 +110,49 @@ func TestChunksKeepWords(t *testing.T) {
 	}
 }
 
-// TestChunksAreEmbeddedWhole holds that no chunk is truncated, with the prompt of a side before it.
+// TestChunksWithoutSpaces holds that a chunk of words without white space ends between two words of the tokenizer.
+func TestChunksWithoutSpaces(t *testing.T) {
+	m := openModel(t, "minilm", Options{})
+	text := strings.Repeat("unfounded,Californian;Microsofts/", 20)
+	chunks, err := m.Chunks(t.Context(), text, 20, 0, EmbedOptions{})
+	require.NoError(t, err)
+	require.Greater(t, len(chunks), 10)
+	for i, c := range chunks[:len(chunks)-1] {
+		inside := unicode.IsLetter(rune(text[c.End-1])) && unicode.IsLetter(rune(text[c.End]))
+		require.False(t, inside, "chunk %d ends inside of a word: %q", i, c.Text)
+	}
+}
+
+// TestEndOfChunk holds that a chunk ends after the last one, or not at all.
+func TestEndOfChunk(t *testing.T) {
+	const text = "a b c"
+	s := stretch{spans: []tokenizer.Span{{Start: 0, End: 1}, {Start: 2, End: 3}, {Start: 4, End: 5}}, words: []int{0, 1, 2}}
+	for _, c := range []struct{ most, beyond, want int }{{2, 0, 2}, {1, 0, 1}, {2, 2, 2}, {2, 3, 0}, {1, 1, 0}} {
+		count, _ := s.end(text, c.most, c.beyond)
+		require.Equal(t, c.want, count, "%+v", c)
+	}
+}
+
+// TestChunksAreEmbeddedWhole holds that no chunk is truncated, with the prompt of a side before it, and with the length that a model has
+// for a side.
 func TestChunksAreEmbeddedWhole(t *testing.T) {
-	m := openModel(t, "prompts", Options{})
-	for _, side := range []Side{Query, Document} {
-		o := EmbedOptions{Side: side, Truncated: func(i, tokens, read int) { t.Errorf("chunk %d: %d of %d tokens", i, read, tokens) }}
-		chunks, err := m.Chunks(t.Context(), chunkTexts["words"], 0, 4, o)
-		require.NoError(t, err)
-		var texts []string
-		for _, c := range chunks {
-			texts = append(texts, c.Text)
+	for _, model := range []string{"prompts", "colbert"} {
+		m := openModel(t, model, Options{})
+		for _, side := range []Side{Query, Document} {
+			o := EmbedOptions{Side: side, Truncated: func(i, tokens, read int) { t.Errorf("%s: %d of %d tokens", model, read, tokens) }}
+			chunks, err := m.Chunks(t.Context(), chunkTexts["words"], 0, 4, o)
+			require.NoError(t, err)
+			var texts []string
+			for _, c := range chunks {
+				texts = append(texts, c.Text)
+			}
+			if m.Task == MultiVector {
+				_, err = m.EmbedTokens(t.Context(), texts, o)
+			} else {
+				_, err = m.Embed(t.Context(), texts, o)
+			}
+			require.NoError(t, err)
 		}
-		_, err = m.Embed(t.Context(), texts, o)
-		require.NoError(t, err)
 	}
 }
 
