@@ -78,7 +78,6 @@ type chunker struct {
 }
 
 func (c *chunker) split(text string) (chunks []Chunk, err error) {
-	start, end := 0, 0          // beginning of the next chunk, and end of the last one
 	counted, characters := 0, 0 // a position in the text, and the number of characters before it
 	add := func(from, to int) {
 		characters += utf8.RuneCountInString(text[counted:from])
@@ -86,24 +85,23 @@ func (c *chunker) split(text string) (chunks []Chunk, err error) {
 		part := text[from:to]
 		chunks = append(chunks, Chunk{part, from, to, characters, characters + utf8.RuneCountInString(part)})
 	}
+	s, err := c.encode(text)
+	if err != nil {
+		return nil, err
+	}
+	if s.whole {
+		add(0, len(text))
+		return chunks, nil
+	}
+	text = strings.TrimRightFunc(text, unicode.IsSpace)
+	start, end := afterSpace(text, 0), 0 // beginning of the next chunk, and end of the last one
 	for {
-		s, err := c.encode(text[start:])
-		if err != nil {
+		if s, err = c.encode(text[start:]); err != nil {
 			return nil, err
 		}
-		if s.whole && start == 0 {
-			add(0, len(text))
+		if s.whole {
+			add(start, len(text))
 			return chunks, nil
-		} else if s.whole {
-			add(start, len(strings.TrimRightFunc(text, unicode.IsSpace)))
-			return chunks, nil
-		}
-		if first := afterSpace(text, start); first == len(text) {
-			add(start, start)
-			return chunks, nil
-		} else if first > start { // at the beginning of the text
-			start = first
-			continue
 		}
 		count, rank, err := c.cut(s, text[start:], max(end-start, 0))
 		switch {
@@ -117,7 +115,7 @@ func (c *chunker) split(text string) (chunks []Chunk, err error) {
 		}
 		end = start + s.spans[count-1].End
 		add(start, end)
-		if afterSpace(text, end) == len(text) {
+		if end == len(text) {
 			return chunks, nil
 		}
 		if next := s.begin(text[start:], count, c.overlap, rank); next < count {

@@ -114,13 +114,37 @@ func TestChunksKeepWords(t *testing.T) {
 func TestChunksWithoutSpaces(t *testing.T) {
 	m := openModel(t, "minilm", Options{})
 	text := strings.Repeat("unfounded,Californian;Microsofts/", 20)
-	chunks, err := m.Chunks(t.Context(), text, 20, 0, EmbedOptions{})
-	require.NoError(t, err)
-	require.Greater(t, len(chunks), 10)
-	for i, c := range chunks[:len(chunks)-1] {
-		inside := unicode.IsLetter(rune(text[c.End-1])) && unicode.IsLetter(rune(text[c.End]))
-		require.False(t, inside, "chunk %d ends inside of a word: %q", i, c.Text)
+	for _, tokens := range []int{17, 18, 19, 20} {
+		chunks, err := m.Chunks(t.Context(), text, tokens, 0, EmbedOptions{})
+		require.NoError(t, err)
+		require.Greater(t, len(chunks), 10)
+		for i, c := range chunks[:len(chunks)-1] {
+			inside := unicode.IsLetter(rune(text[c.End-1])) && unicode.IsLetter(rune(text[c.End]))
+			require.False(t, inside, "chunk %d ends inside of a word: %q", i, c.Text)
+		}
 	}
+}
+
+// costlyEnd is a tokenizer whose last word has three tokens if no space follows.
+type costlyEnd struct{ *spaced }
+
+func (c costlyEnd) Tokens(text string) ([]tokenizer.Token, error) {
+	list, err := c.spaced.Tokens(text)
+	if n := len(list); n > 0 && list[n-1].End == len(text) {
+		more := list[n-1]
+		more.Continues = true
+		list = append(list, more, more)
+	}
+	return list, err
+}
+
+// TestChunksAreCountedAlone holds that a chunk fits which has more tokens alone than within its text.
+func TestChunksAreCountedAlone(t *testing.T) {
+	own := costlyEnd{newSpaced(t, openModel(t, "minilm", Options{}))}
+	m := openModel(t, "minilm", Options{OwnTokenizer: own})
+	checkChunks(t, m, chunkTexts["words"], 12, 0)
+	_, err := m.Chunks(t.Context(), "The quick brown fox jumps", 4, 0, EmbedOptions{})
+	require.ErrorContains(t, err, "chunks of 4 tokens have no room for the character at byte 0")
 }
 
 // TestEndOfChunk holds that a chunk ends after the last one, or not at all.

@@ -114,3 +114,18 @@ func TestOwnTokenizersRefuse(t *testing.T) {
 	_, err = Open(t.Context(), "testdata/minilm", Options{OwnTokenizer: &spaced{}})
 	require.ErrorContains(t, err, "the vocabulary has no token")
 }
+
+// TestOwnTokenizersFollowSettings holds that the length in tokenizer_config.json counts, and that no finding names an unread file.
+func TestOwnTokenizersFollowSettings(t *testing.T) {
+	dir := copyModel(t, "minilm")
+	write(t, filepath.Join(dir, "sentence_bert_config.json"), `{"do_lower_case": true}`)
+	write(t, filepath.Join(dir, "tokenizer_config.json"), `{"model_max_length": 20}`)
+	m, err := Open(t.Context(), dir, Options{OwnTokenizer: newSpaced(t, openModel(t, "minilm", Options{}))})
+	require.NoError(t, err)
+	defer m.Close()
+	require.Equal(t, 20, m.MaxLength)
+	for _, f := range m.Found {
+		require.NotEqual(t, "case", f.What)
+		require.NotEqual(t, "tokenizer.json", f.Where)
+	}
+}

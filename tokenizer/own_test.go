@@ -36,7 +36,7 @@ func (h *halves) Tokens(text string) (list []Token, err error) {
 }
 
 func newHalves() *halves {
-	return &halves{words: []string{"[PAD]", "[CLS]", "[SEP]", "", "long", "er", "word"}}
+	return &halves{words: []string{"[PAD]", "[CLS]", "<end>", "", "long", "er", "word"}}
 }
 
 // TestOwnTokenizer holds that a tokenizer of one's own has what tokenizers of files have: special tokens, pairs, truncation at both sides,
@@ -119,7 +119,7 @@ func TestOwnTokenizerFaults(t *testing.T) {
 	}
 	h.tokens = nil
 	full := errors.New("full")
-	_, err = tok.Encode(Text("a b c"), 0, Ask(func(n int64) error {
+	_, err = tok.Count(Text("a b c"), Ask(func(n int64) error {
 		if n > 0 {
 			return full
 		}
