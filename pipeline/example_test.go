@@ -180,3 +180,34 @@ func ExampleOptions_ownTokenizer() {
 	fmt.Println(n, "tokens,", len(vectors[0]), "numbers")
 	// Output: 8 tokens, 32 numbers
 }
+
+// A long text is embedded in chunks that the model reads whole. Each has its place in the text.
+func ExampleModel_Chunks() {
+	ctx := context.Background()
+	m, err := pipeline.Open(ctx, "testdata/minilm", pipeline.Options{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer m.Close()
+	const text = "The cat sat on the mat, and it did not want to leave the mat."
+	o := pipeline.EmbedOptions{Side: pipeline.Document}
+	chunks, err := m.Chunks(ctx, text, 16, 4, o) // at most 16 tokens, of which 4 are in the chunk before too
+	if err != nil {
+		log.Fatal(err)
+	}
+	var texts []string
+	for _, c := range chunks {
+		texts = append(texts, c.Text)
+		fmt.Printf("%d-%d: %s\n", c.Start, c.End, text[c.Start:c.End])
+	}
+	vectors, err := m.Embed(ctx, texts, o)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(len(vectors), "vectors")
+	// Output:
+	// 0-30: The cat sat on the mat, and it
+	// 24-56: and it did not want to leave the
+	// 47-61: leave the mat.
+	// 3 vectors
+}
