@@ -107,7 +107,7 @@ func (t *Tokenizer) appendOwn(dst *tokens, b *budget, text string, limit int, sp
 func (t *Tokenizer) ownTokens(text string) (list []Token, err error) {
 	defer func() {
 		if fault := recover(); fault != nil {
-			err = fmt.Errorf("Tokens panicked: %v\n%s", fault, debug.Stack()) //nolint:staticcheck // the name of a method
+			err = fmt.Errorf("a panic in Tokens: %v\n%s", fault, debug.Stack())
 		}
 	}()
 	return t.own.Tokens(text)

@@ -95,6 +95,9 @@ A file of another model, or of other options, is refused.`,
 			example := *embeddingExamples[what]
 			if t.chunk > 0 {
 				example.place(&chunkPlace{})
+				if _, err := m.Chunks(c.Context(), "", t.chunk, t.overlap, o); err != nil {
+					return err // of the flags, whatever the texts are
+				}
 				in = t.chunked(c.Context(), in, m, o)
 			}
 			k := task{output: output, table: embeddingTable, example: &example}
