@@ -64,10 +64,12 @@ var (
 func TestAnswersOfTheirTexts(t *testing.T) {
 	t.Setenv("RLXC_VERIFY", "") // other tests prove plans
 	kinds := map[string]string{"fill-mask": changed(t, "splade", `"BertForMaskedLM"`, `"BertForMaskedLM"`), "token scores": tokenScores(t)}
-	for _, name := range append([]string{"prompts", "m3", "regression", "rerank-two", "decoder"}, everyTask...) {
+	for _, name := range append([]string{"prompts", "m3", "regression", "rerank-two", "decoder", "dense", "gliner-words", "judges/qwen3",
+		"multilabel", "static/int8", "static/short"}, everyTask...) {
 		kinds[name] = filepath.Join(testdata, name)
 	}
-	clients := []string{"the cat sat on the mat and looked at a dog", "x", "who was founded by a fox in apple?", "a quick brown dog"}
+	clients := []string{"the cat sat on the mat and looked at a dog", "x", "who was founded by a fox in apple?", "a quick brown dog", "",
+		"日本 ☃", strings.Repeat("the dog met anna in new york and ", 60)} // no tokens, unknown tokens, more tokens than a model takes
 	routes := slices.DeleteFunc(slices.Sorted(maps.Keys(valid)), func(route string) bool {
 		return strings.HasPrefix(route, "/v2/models/") || route == "/v2/repository/index" || route == "/api/show" // no texts
 	})
