@@ -11,6 +11,7 @@ import (
 	"runtime/debug"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"google.golang.org/grpc"
@@ -49,7 +50,12 @@ func (s *Server) GRPC() http.Handler {
 			return
 		}
 		defer done()
-		g.ServeHTTP(w, admitted)
+		if method := strings.TrimPrefix(r.URL.Path, "/"+serviceName+"/"); !slices.ContainsFunc(service.Methods,
+			func(m grpc.MethodDesc) bool { return m.MethodName == method }) {
+			refuse(w, status.Errorf(codes.Unimplemented, "unknown method %.100q", r.URL.Path))
+			return
+		}
+		g.ServeHTTP(w, withoutMetadata(admitted))
 		if err := context.Cause(admitted.Context()); err != nil && w.Header().Get("Content-Type") == "" {
 			refuse(w, err) // grpc answers nothing where a call ends before its message
 		}
@@ -57,13 +63,40 @@ func (s *Server) GRPC() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.bounded(w, r, call) })
 }
 
+// withoutMetadata returns a call without metadata: with only the headers that grpc reads. No method reads metadata, but grpc decodes
+// metadata and repeats malformed values in errors. A header that is longer than an error may be is malformed, and stays so when it is cut.
+func withoutMetadata(r *http.Request) *http.Request {
+	to := r.WithContext(r.Context())
+	to.Method, to.Header = shorten(r.Method).(string), http.Header{}
+	for _, name := range []string{"Content-Type", "Te", "Grpc-Timeout"} {
+		if value := r.Header.Get(name); value != "" {
+			to.Header.Set(name, shorten(value).(string))
+		}
+	}
+	return to
+}
+
 // refuse answers a call that is not let in. Its message is not read.
 func refuse(w http.ResponseWriter, err error) {
 	s := status.Convert(statusOf(err))
 	w.Header().Set("Content-Type", "application/grpc")
 	w.Header().Set("Grpc-Status", strconv.Itoa(int(s.Code())))
-	w.Header().Set("Grpc-Message", s.Message())
+	w.Header().Set("Grpc-Message", percentEncoded(s.Message()))
 	w.WriteHeader(http.StatusOK)
+}
+
+// percentEncoded returns a message as a header holds it in gRPC: "%" and bytes that are not printable ASCII are %XX
+// (https://github.com/grpc/grpc/blob/master/doc/PROTOCOL-HTTP2.md, "Status-Message").
+func percentEncoded(message string) string {
+	var out []byte
+	for _, c := range []byte(message) {
+		if c < ' ' || c > '~' || c == '%' {
+			out = fmt.Appendf(out, "%%%02X", c)
+		} else {
+			out = append(out, c)
+		}
+	}
+	return string(out)
 }
 
 // keyless are the methods that need no key.

@@ -4,7 +4,10 @@ import (
 	"context"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"slices"
+	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -234,6 +237,51 @@ func TestCost(t *testing.T) {
 		{append(name, 0xff), 256 + 18}, {[]byte{0xff}, 0}, {field(5, slices.Concat(name, field(3, make([]byte, 5)), number, number)),
 			3*256 + 18 + 24*5 + 2*32}, {field(99, make([]byte, 9)), 256 + 4*10}} {
 		require.Equal(t, c.cost, message(c.data).cost((&oippb.ModelInferRequest{}).ProtoReflect().Descriptor()))
+	}
+}
+
+// TestErrorsOfCallsAreShort holds errors of calls to 100 bytes of what the client sent, in whichever part of the call that is, and their
+// messages to ASCII that clients decode. Metadata that no method reads is no error.
+func TestErrorsOfCallsAreShort(t *testing.T) {
+	s, _ := start(t, Options{}, served("minilm")...)
+	long := strings.Repeat("é%41", 2000)
+	live := "/" + serviceName + "/ServerLive"
+	for name, c := range map[string]struct {
+		method, path string
+		header       [2]string
+		http, grpc   int // statuses
+	}{
+		"method of HTTP":    {strings.Repeat("x", 8000), live, [2]string{}, 405, -1},
+		"service":           {"POST", "/" + long, [2]string{}, 200, int(codes.Unimplemented)},
+		"method of gRPC":    {"POST", "/" + serviceName + "/" + long, [2]string{}, 200, int(codes.Unimplemented)},
+		"path of a method":  {"POST", live + "/", [2]string{}, 200, int(codes.Unimplemented)},
+		"content type":      {"POST", live, [2]string{"Content-Type", "text/" + long}, 415, -1},
+		"timeout":           {"POST", live, [2]string{"Grpc-Timeout", long}, 400, -1},
+		"encoding":          {"POST", live, [2]string{"Grpc-Encoding", long}, 200, int(codes.Unimplemented)},
+		"metadata":          {"POST", live, [2]string{"X", long}, 200, 0},
+		"metadata in bytes": {"POST", live, [2]string{"X-Bin", long}, 200, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := httptest.NewRequestWithContext(t.Context(), "POST", live, strings.NewReader("\x00\x00\x00\x00\x00"))
+			r.ProtoMajor, r.Method, r.URL.Path = 2, c.method, c.path
+			r.Header.Set("Content-Type", "application/grpc")
+			if c.header[0] != "" {
+				r.Header.Set(c.header[0], c.header[1])
+			}
+			w := httptest.NewRecorder()
+			s.GRPC().ServeHTTP(w, r)
+			require.Equal(t, c.http, w.Code, "%.500s", w.Body)
+			message := w.Header().Get("Grpc-Message")
+			require.Less(t, w.Body.Len()+len(message), 800, "%.900s %.900s", w.Body, message)
+			if c.grpc >= 0 {
+				require.Equal(t, strconv.Itoa(c.grpc), w.Result().Header.Get("Grpc-Status")+w.Result().Trailer.Get("Grpc-Status"), message)
+			}
+			require.NotRegexp(t, `[^ -~]`, message)
+			decoded, err := url.PathUnescape(message)
+			require.NoError(t, err)
+			named := slices.Contains([]string{"service", "method of gRPC", "encoding"}, name)
+			require.Equal(t, named, strings.Contains(decoded, "é%41é"), decoded)
+		})
 	}
 }
 
