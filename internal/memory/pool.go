@@ -213,20 +213,25 @@ func (s *Share) Leave() {
 
 // Reader reads a body of at most that many bytes, for as long as the request lasts. It fails with ErrLong beyond them. A caller that keeps
 // what it reads takes the memory itself.
-func (s *Share) Reader(body io.Reader, most int64) io.Reader { return &bodyReader{s, body, most} }
+func (s *Share) Reader(body io.Reader, most int64) io.Reader { return &bodyReader{share: s, body: body, left: most} }
 
 type bodyReader struct {
 	share *Share
 	body  io.Reader
 	left  int64
+	ended error // error that came with the last bytes of the body; nil before
 }
 
 // Read implements io.Reader.
 func (r *bodyReader) Read(b []byte) (int, error) {
+	if r.ended != nil { // net/http ends the context of a request whose body it cannot read: the error of the body explains more
+		return 0, r.ended
+	}
 	if err := r.share.Take(0); err != nil {
 		return 0, err
 	}
 	n, err := r.body.Read(b)
+	r.ended = err
 	if r.left -= int64(n); r.left < 0 {
 		return 0, ErrLong
 	}

@@ -108,3 +108,24 @@ func TestEndedRequests(t *testing.T) {
 	_, err = s.Reader(strings.NewReader("text"), 9).Read(make([]byte, 9))
 	require.ErrorIs(t, err, context.Canceled)
 }
+
+// lastBytes is a body that ends the request's context with its last bytes, as that of net/http does when the client is too slow.
+type lastBytes struct{ end func() }
+
+func (r lastBytes) Read(b []byte) (int, error) { r.end(); return copy(b, "text"), io.ErrUnexpectedEOF }
+
+// TestErrorsOfBodiesAreKept: an error that comes with the last bytes of a body is the error of the next read, too, and not that of the
+// request's context.
+func TestErrorsOfBodiesAreKept(t *testing.T) {
+	outer, end := context.WithCancel(t.Context())
+	_, s, err := NewPool(16*Base, 2).Enter(outer, "one")
+	require.NoError(t, err)
+	defer s.Leave()
+	r, b := s.Reader(lastBytes{end}, 9), make([]byte, 9)
+	n, err := r.Read(b)
+	require.Equal(t, 4, n)
+	require.ErrorIs(t, err, io.ErrUnexpectedEOF)
+	n, err = r.Read(b)
+	require.Zero(t, n)
+	require.ErrorIs(t, err, io.ErrUnexpectedEOF)
+}
