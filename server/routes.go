@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"path"
 	"reflect"
 	"strings"
 
@@ -187,7 +188,7 @@ type modelKey struct{}
 func (s *Server) of(w http.ResponseWriter, r *http.Request, mux *http.ServeMux) {
 	to := r.Clone(context.WithValue(r.Context(), modelKey{}, r.PathValue("model")))
 	to.URL.Path, to.URL.RawPath = "/"+r.PathValue("rest"), ""
-	if strings.HasPrefix(to.URL.Path, "/models/") {
+	if path.Clean(to.URL.Path) != to.URL.Path || strings.HasPrefix(to.URL.Path, "/models/") { // a redirect would leave the model out
 		own.fail(w, failf(http.StatusNotFound, "", "no such route: GET /openapi.json lists all routes"))
 		return
 	}

@@ -555,8 +555,10 @@ func TestOpenAPI(t *testing.T) {
 	require.Contains(t, text, "openapi.json")
 	status, _ = ask(t, "GET", h.URL+"/embed", "", nil)
 	require.Equal(t, 405, status)
-	status, _ = ask(t, "GET", h.URL+"/models/minilm/models/minilm/info", "", nil)
-	require.Equal(t, 404, status)
+	for _, unclean := range []string{"models/minilm/info", "%2Finfo", "..%2finfo", "info%2F"} { // no redirect to the route of another model
+		status, text = ask(t, "GET", h.URL+"/models/minilm/"+unclean, "", nil)
+		require.Equal(t, 404, status, "%s: %s", unclean, text)
+	}
 }
 
 // described is of every kind of field; within is a part of it.
