@@ -195,6 +195,14 @@ func TestInferBinary(t *testing.T) {
 	require.Contains(t, w.Body.String(), "names more bytes than the body has")
 }
 
+// TestTextsThatJSONLacksAreErrors: an answer in JSON has no other text than the model returned. Binary data has it as it is.
+func TestTextsThatJSONLacksAreErrors(t *testing.T) {
+	x := tensor.FromStrings([]string{"ö", "\xff\xfe"}, 2)
+	require.EqualError(t, new(oipAnswer).add("y", x, false),
+		`output "y" has "\xff\xfe" at element 1, which is not UTF-8: ask for binary data`)
+	require.NoError(t, new(oipAnswer).add("y", x, true))
+}
+
 func TestRawStrings(t *testing.T) {
 	x := tensor.FromStrings([]string{"a", "", "ö"}, 3)
 	read := func(n int, data []byte) (*tensor.Tensor, error) {
