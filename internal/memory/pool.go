@@ -213,7 +213,9 @@ func (s *Share) Leave() {
 
 // Reader reads a body of at most that many bytes, for as long as the request lasts. It fails with ErrLong beyond them. A caller that keeps
 // what it reads takes the memory itself.
-func (s *Share) Reader(body io.Reader, most int64) io.Reader { return &bodyReader{share: s, body: body, left: most} }
+func (s *Share) Reader(body io.Reader, most int64) io.Reader {
+	return &bodyReader{share: s, body: body, left: most}
+}
 
 type bodyReader struct {
 	share *Share
