@@ -39,6 +39,16 @@ func bytesOf(token []byte) ([]byte, bool) {
 	return out, true
 }
 
+// spellsBytes reports whether a vocabulary has a token for each byte of UTF-8: all but C0, C1 and F5 to FF.
+func spellsBytes(v *vocabulary) bool {
+	for b, r := range byteRune {
+		if b != 0xc0 && b != 0xc1 && b < 0xf5 && v.find([]byte(string(r))) == none {
+			return false
+		}
+	}
+	return true
+}
+
 // byteLevelNormalizer writes each byte as the alphabet does.
 type byteLevelNormalizer struct{}
 

@@ -104,7 +104,9 @@ var models = map[string]func(d *definition) (model, error){
 			return nil, err
 		}
 		level := lastByteLevel(d.pre)
-		asBytes := level != nil && s.Prefix == nil && s.Suffix == nil && (s.Fallback == nil || !*s.Fallback)
+		// A byte without a token and without an unk_token is dropped. The offsets after it then count characters of the alphabet.
+		asBytes := level != nil && s.Prefix == nil && s.Suffix == nil && (s.Fallback == nil || !*s.Fallback) &&
+			(s.Unknown != nil || spellsBytes(d.vocab))
 		m, err := newBPE(s, d.vocab, d.model.merges, asBytes)
 		if err != nil {
 			return nil, err

@@ -445,11 +445,8 @@ func (e *edit) insert(s string, i int) {
 		e.out = append(e.out, s...)
 		return
 	}
-	var origin span
-	if i == 0 {
-		first := e.t.origin(0).start
-		origin = span{first, first}
-	} else {
+	origin := e.t.beginning()
+	if i > 0 {
 		origin = e.t.origin(i - 1)
 	}
 	if _, size := utf8.DecodeRuneInString(s); size == len(s) {

@@ -92,6 +92,10 @@ func (t *text) origin(i int) span {
 	return span{t.base + int32(start), t.base + int32(start+size)}
 }
 
+// beginning returns the origin of what is inserted before the whole text. As in tokenizers, it is the beginning of the stretch, even if the
+// first characters of the stretch have been removed.
+func (t *text) beginning() span { return span{t.base, t.base} }
+
 // spanOf returns where the bytes from start to end came from: from the beginning of the first one's origin to the end of the last one's.
 func (t *text) spanOf(start, end int) span {
 	if start >= end || end > len(t.bytes) {
@@ -207,11 +211,7 @@ func (e *edit) put(r rune, change int) {
 	var origin span
 	switch {
 	case change > 0 && e.at == 0:
-		first := t.base
-		if len(t.bytes) > 0 {
-			first = t.origin(0).start
-		}
-		origin = span{first, first}
+		origin = t.beginning()
 	case change > 0 || e.at >= len(t.bytes):
 		origin = t.origin(e.at - 1)
 	default:

@@ -30,7 +30,7 @@ func TestEdits(t *testing.T) {
 		{"aéc", []by{func(e *edit) { e.put('X', 1); e.put('Y', 0); e.put('Z', 1); e.put('é', -1); e.put('V', 0) }},
 			"X10-10 Y10-11 Z10-11 é11-13 V13-14"},
 		{"aéc", []by{func(e *edit) { e.copy(1, 4) }, func(e *edit) { e.put('X', 1); e.put('Y', 0); e.put('Z', 1); e.put('c', 0) }},
-			"X11-11 Y11-13 Z11-13 c13-14"},
+			"X10-10 Y11-13 Z11-13 c13-14"},
 		{"aéc", []by{func(e *edit) { e.put('é', -1) }, func(e *edit) { e.put('b', 0) }}, "b10-11"},
 		{"aéc", []by{func(e *edit) { e.skip(2); e.put('c', 0) }}, "c13-14"},
 		{"", []by{func(e *edit) { e.put('X', 1) }}, "X10-10"},
