@@ -21,6 +21,24 @@ func (s *Session) BindCache(sequences, capacity int) (*Cache, error) {
 	return &Cache{c}, nil
 }
 
+// A CacheInput is an input of a decoder that holds state of earlier runs: keys, values, or a recurrent state.
+type CacheInput struct {
+	Input  string // name of the input
+	Output string // name of the output that is the content of the input in the next run
+	// Axis is the axis on which the program appends the tokens of a run. It is -1 if the shape of the state is the same in each run, also
+	// because the buffer has its full capacity from the start.
+	Axis int
+}
+
+// CacheInputs returns the inputs that BindCache binds, in the model's order; none for a model without such inputs.
+func (p *Program) CacheInputs() []CacheInput {
+	var list []CacheInput
+	for _, c := range p.engine.CacheInputs() {
+		list = append(list, CacheInput(c))
+	}
+	return list
+}
+
 // Truncate shortens each sequence to its first tokens: 0 begins new sequences. It does not change caches whose buffers have full capacity
 // from the start (models that take past_sequence_length). It fails with ErrInput if a cache holds fewer tokens, and with ErrBusy or
 // ErrClosed.

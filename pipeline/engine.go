@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -16,6 +17,7 @@ import (
 // A sequence is one sequence of tokens on its way through the model.
 type sequence struct {
 	ids, types []int64
+	past       *prefix // what the model has read before ids; nil for nothing
 	hidden     int     // how many tokens at the end the attention does not see
 	words      []int64 // for a model that labels words: the word of each token, from 1
 	count      int     // of words
@@ -25,6 +27,18 @@ type sequence struct {
 	of    *request
 	taken bool
 	err   error // of take
+}
+
+// extent is the size of the sequence.
+func (s *sequence) extent() extent { return extent{s.past.length(), len(s.ids)} }
+
+// An extent is the size of a sequence: the tokens of its prefix, which a batch does not compute again, and its other tokens. Sequences of
+// one batch have prefixes of one length. A gap between prefix and tokens would need a mask that GroupQueryAttention does not have.
+type extent struct{ past, tokens int }
+
+// compare orders extents by the prefix, and then by the other tokens.
+func (e extent) compare(x extent) int {
+	return cmp.Or(cmp.Compare(e.past, x.past), cmp.Compare(e.tokens, x.tokens))
 }
 
 // A batch is what a session returned for some sequences.
@@ -104,8 +118,8 @@ var halves = sync.OnceValue(func() *[1 << 16]float32 {
 type engine interface {
 	// together is how many tokens a batch of sequences of any lengths may have; 0 where sequences are padded to one length.
 	together() int
-	// sequences is how many sequences of a length a batch may have; an error if not even one fits.
-	sequences(length int) (int, error)
+	// sequences is how many sequences of an extent a batch may have; an error if not even one fits.
+	sequences(of extent) (int, error)
 	// run runs sequences and hands each its part of the outputs.
 	run(ctx context.Context, sequences []*sequence) error
 	// rest gives memory back that only runs need, of which there are none.
@@ -117,41 +131,47 @@ type padded struct {
 	programs []*rlxc.Program // by device; plans of the first say what fits
 	layout   layout
 	tokens   int   // of a batch
-	limit    int64 // bytes of one session's arena, as planned; 0 for the program's own limit
+	limit    int64 // bytes of one session's arena, as planned, and of its copies of prefixes; 0 for the program's own limit
+	own      int64 // the program's own limit
 
 	mu      sync.Mutex
 	idle    []*rlxc.Session
 	device  map[*rlxc.Session]int   // whose program it runs
 	busy    map[int]int             // sessions that run, by device
 	held    map[*rlxc.Session]int64 // bytes of arenas
-	planned int64                   // bytes of the largest arena
+	planned int64                   // bytes of the largest arena, with the prefixes of its rows
 	weights int64                   // bytes
-	fits    map[int]int             // sequences by length
+	fits    map[extent]int          // sequences
+	kept    int64                   // bytes of the prefixes that calls hold
 }
 
-func (e *padded) sequences(length int) (int, error) {
+func (e *padded) sequences(of extent) (int, error) {
 	if e.layout.fixed[lengthAxis] > 0 {
-		length = e.layout.fixed[lengthAxis]
+		of.tokens = e.layout.fixed[lengthAxis]
 	}
 	if n := e.layout.fixed[batchAxis]; n > 0 {
 		return n, nil
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if n, ok := e.fits[length]; ok {
+	if n, ok := e.fits[of]; ok {
 		return n, nil
 	}
-	n := max(1, e.tokens/max(length, 1))
+	n := max(1, e.tokens/max(of.tokens, 1))
 	for {
-		report, err := e.programs[0].Plan(e.layout.sizes(n, length))
-		if err == nil && e.limit > 0 && report.Plan.Committed > e.limit {
-			err = fmt.Errorf("%w: %d sequences of %d tokens need %d bytes, the limit of a session is %d", rlxc.ErrMemory, n, length,
-				report.Plan.Committed, e.limit)
+		report, err := e.programs[0].Plan(e.layout.sizesAfter(of.past, n, of.tokens))
+		need := int64(0)
+		if err == nil {
+			need = report.Plan.Committed + int64(n)*e.layout.pastBytes(of.past) // each row has a copy of its prefix
+		}
+		if limit := cmp.Or(e.limit, e.own); need > limit {
+			err = fmt.Errorf("%w: %d sequences of %d tokens need %d bytes, the limit of a session is %d", rlxc.ErrMemory, n,
+				of.past+of.tokens, need, limit)
 		}
 		switch {
 		case err == nil:
-			e.fits[length] = n
-			e.note(report)
+			e.fits[of] = n
+			e.note(report, need)
 			return n, nil
 		case !errors.Is(err, rlxc.ErrMemory) || n == 1:
 			return 0, err
@@ -160,9 +180,9 @@ func (e *padded) sequences(length int) (int, error) {
 	}
 }
 
-// note notes what a plan says.
-func (e *padded) note(r *rlxc.Report) {
-	e.planned, e.weights = max(e.planned, r.Plan.Committed), r.Weights
+// note records a plan whose run needs that many bytes.
+func (e *padded) note(r *rlxc.Report, need int64) {
+	e.planned, e.weights = max(e.planned, need), r.Weights
 }
 
 // maxSequence bounds the search for the longest sequence that a model takes.

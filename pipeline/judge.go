@@ -110,7 +110,8 @@ func (m *Model) judged(ctx context.Context, pairs []Pair, o RerankOptions) ([][]
 		instruction = m.judge.instruction
 	}
 	out := make([][]float64, len(pairs))
-	sequences, ask := make([]*sequence, 0, len(pairs)), memory.Asker(ctx)
+	ask, together := memory.Asker(ctx), &round{m: m}
+	defer together.close()
 	for next := 0; next < len(pairs); {
 		from, to := next, next+1 // the pairs of one query
 		for to < len(pairs) && pairs[to].First == pairs[from].First {
@@ -151,6 +152,7 @@ func (m *Model) judged(ctx context.Context, pairs []Pair, o RerankOptions) ([][]
 		if err != nil {
 			return nil, err
 		}
+		sequences := make([]*sequence, 0, len(encodings))
 		for i, e := range encodings {
 			if err := ask(8 * int64(around)); err != nil {
 				return nil, err
@@ -161,9 +163,12 @@ func (m *Model) judged(ctx context.Context, pairs []Pair, o RerankOptions) ([][]
 				return err
 			}})
 		}
+		if err := together.add(ctx, sequences); err != nil {
+			return nil, err
+		}
 		next = to
 	}
-	return out, m.schedule.run(ctx, sequences)
+	return out, together.run(ctx)
 }
 
 // verdict is the logit of yes less that of no at the last position of a sequence.
@@ -177,4 +182,75 @@ func (m *Model) verdict(b *batch, at int) ([]float64, error) {
 		return nil, fmt.Errorf("pipeline: the model returns the logits of %d words, but its tokenizer has the token %d", size, most)
 	}
 	return []float64{float64(last[m.answers[0]]) - float64(last[m.answers[1]])}, nil
+}
+
+// A round is the sequences of a call that run together, and the prefixes that some of them share.
+type round struct {
+	m         *Model
+	sequences []*sequence
+	prefixes  []*sequence
+	bytes     int64 // size of the keys and values of the prefixes
+}
+
+// roundBytes bounds the prefixes of a round, if it has more than one: pairs of many queries run in several rounds.
+const roundBytes = 64 << 20
+
+// add adds the sequences of one query. The longest beginning that all of them have becomes a prefix, and their last token always runs. They
+// run without a prefix if the model takes none, if only one sequence would have it, or if there is no memory for it.
+func (r *round) add(ctx context.Context, sequences []*sequence) error {
+	l := &r.m.engine.layout
+	shared := commonPrefix(sequences)
+	bytes := l.pastBytes(shared)
+	if r.bytes > 0 && r.bytes+bytes > roundBytes {
+		if err := r.run(ctx); err != nil {
+			return err
+		}
+	}
+	if len(sequences) > 1 && bytes > 0 && r.m.engine.keep(bytes) {
+		p, first := &prefix{tokens: shared}, sequences[0]
+		r.bytes += bytes
+		r.prefixes = append(r.prefixes, &sequence{ids: first.ids[:shared], types: first.types[:shared],
+			take: func(b *batch, at int) error { return p.read(l, b, at) }})
+		for _, s := range sequences {
+			s.past, s.ids, s.types = p, s.ids[shared:], s.types[shared:]
+		}
+	}
+	r.sequences = append(r.sequences, sequences...)
+	return nil
+}
+
+// run runs the prefixes and then the other sequences, and leaves an empty round. The texts of the call are its sequences: of the prefixes,
+// Usage counts the tokens alone.
+func (r *round) run(ctx context.Context) error {
+	defer r.close()
+	var prefixes Usage
+	if err := r.m.schedule.run(WithUsage(ctx, &prefixes), r.prefixes); err != nil {
+		return err
+	}
+	if u, ok := ctx.Value(usageKey{}).(*Usage); ok {
+		u.Tokens, u.Queued = u.Tokens+prefixes.Tokens, u.Queued+prefixes.Queued
+	}
+	return r.m.schedule.run(ctx, r.sequences)
+}
+
+// close forgets the sequences and gives the memory of the prefixes back.
+func (r *round) close() {
+	r.m.engine.drop(r.bytes)
+	*r = round{m: r.m}
+}
+
+// commonPrefix returns the number of tokens with which all sequences begin, at most all but the last token of each.
+func commonPrefix(sequences []*sequence) int {
+	first := sequences[0].ids
+	n := len(first) - 1
+	for _, s := range sequences {
+		n = min(n, len(s.ids)-1)
+		for i := range max(n, 0) {
+			if s.ids[i] != first[i] {
+				n = i
+				break
+			}
+		}
+	}
+	return max(n, 0)
 }

@@ -16,8 +16,8 @@ type timedEngine struct{ any int }
 
 func (e timedEngine) together() int { return e.any }
 func (e timedEngine) rest()         {}
-func (e timedEngine) sequences(length int) (int, error) {
-	return onProcessor.tokens / max(length, 1), nil
+func (e timedEngine) sequences(of extent) (int, error) {
+	return onProcessor.tokens / max(of.tokens, 1), nil
 }
 func (e timedEngine) run(_ context.Context, sequences []*sequence) error {
 	tokens, longest := 0, 0

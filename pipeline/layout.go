@@ -15,11 +15,12 @@ import (
 type layout struct {
 	inputs []rlxc.ValueInfo
 	names  []string        // the model's symbols
-	dims   map[string]axis // what the model's symbols stand for
+	dims   map[string]axis // axes that the model's symbols count
 	fixed  sizes           // 0 where the model leaves them open
 	first  int             // number of the first position
 	width  int             // words of the longest span that a model labels
 	pad    int64
+	past   []pastInput // inputs for keys and values of a prefix; nil if sequences cannot share a prefix (see prefix.go)
 }
 
 // An axis is what a size of an input or output counts.
@@ -28,7 +29,8 @@ type axis uint8
 const (
 	batchAxis axis = iota
 	lengthAxis
-	pastAxis // tokens of earlier runs, of which there are none
+	pastAxis // tokens of earlier runs: those of a prefix that the sequences of the batch share; else 0
+	allAxis  // tokens of earlier runs and of this one
 	spanAxis // spans of the words of the text that has the most
 	onceAxis // one for each text
 	endsAxis // the first word of a span and the last
@@ -55,7 +57,7 @@ var perToken = []axis{batchAxis, lengthAxis}
 var fillers = map[string]filler{
 	idsName:          {axes: perToken, write: func(_ *layout, t *tensor.Tensor, at int, r *sequence) { setAll(t, at, r.ids) }},
 	"token_type_ids": {axes: perToken, write: func(_ *layout, t *tensor.Tensor, at int, r *sequence) { setAll(t, at, r.types) }},
-	"attention_mask": {axes: perToken, write: func(_ *layout, t *tensor.Tensor, at int, r *sequence) {
+	maskName: {axes: []axis{batchAxis, allAxis}, write: func(_ *layout, t *tensor.Tensor, at int, r *sequence) {
 		for i := range r.ids {
 			if r.hidden == 0 || i < len(r.ids)-r.hidden {
 				t.SetInt64(at+i, 1)
@@ -64,7 +66,7 @@ var fillers = map[string]filler{
 	}},
 	"position_ids": {axes: perToken, write: func(l *layout, t *tensor.Tensor, at int, r *sequence) {
 		for i := range r.ids {
-			t.SetInt64(at+i, int64(l.first+i))
+			t.SetInt64(at+i, int64(l.first+r.past.length()+i))
 		}
 	}},
 	"words_mask": {axes: perToken, words: true, write: func(_ *layout, t *tensor.Tensor, at int, r *sequence) { setAll(t, at, r.words) }},
@@ -97,15 +99,19 @@ func setAll(t *tensor.Tensor, at int, values []int64) {
 	}
 }
 
-// isPast reports whether an input is the memory of a decoder, which is empty.
+// isPast reports whether an input is the memory of a decoder. It is empty but for a prefix.
 func isPast(name string) bool { return strings.HasPrefix(name, "past_") }
 
 // extras are the inputs that are not sequences of tokens: flags of decoders, and positions in their memory.
-var extras = map[string]func(t *tensor.Tensor){
-	"use_cache_branch": func(*tensor.Tensor) {}, // false
-	"cache_position": func(t *tensor.Tensor) {
+var extras = map[string]func(t *tensor.Tensor, past int){
+	"use_cache_branch": func(t *tensor.Tensor, past int) { // else a merged decoder does not read its memory
 		for i := range t.Len() {
-			t.SetInt64(i, int64(i))
+			t.SetInt64(i, int64(min(past, 1)))
+		}
+	},
+	"cache_position": func(t *tensor.Tensor, past int) {
+		for i := range t.Len() {
+			t.SetInt64(i, int64(past+i))
 		}
 	},
 }
@@ -117,7 +123,7 @@ func Tensors(model string, inputs []rlxc.ValueInfo, dims []string, b *tokenizer.
 	if err != nil {
 		return nil, err
 	}
-	return l.make(sizes{batchAxis: b.Sequences, lengthAxis: b.Length}, func(name string, fill filler, t *tensor.Tensor) {
+	return l.make(sizes{batchAxis: b.Sequences, lengthAxis: b.Length, allAxis: b.Length}, func(name string, fill filler, t *tensor.Tensor) {
 		if name == idsName {
 			setAll(t, 0, b.InputIDs) // with the tokenizer's padding
 			return
@@ -151,6 +157,7 @@ func layoutOf(model string, inputs []rlxc.ValueInfo, dims []string, first, width
 	l := &layout{inputs: inputs, names: dims, first: first, width: width, dims: map[string]axis{},
 		fixed: sizes{onceAxis: 1, endsAxis: 2}}
 	tokens := false
+	remembers := slices.ContainsFunc(inputs, func(v rlxc.ValueInfo) bool { return isPast(v.Name) })
 	for _, v := range l.inputs {
 		_, extra := extras[v.Name]
 		fill, ok := fillers[v.Name]
@@ -164,6 +171,9 @@ func layoutOf(model string, inputs []rlxc.ValueInfo, dims []string, first, width
 				return nil, fmt.Errorf("%s: input %q is of type %s: a tokenizer returns integers", model, v.Name, v.DType)
 			}
 			for i, a := range fill.axes {
+				if a == allAxis && !remembers {
+					a = lengthAxis
+				}
 				if err := l.axis(v.Shape[i], a); err != nil {
 					return nil, fmt.Errorf("%s: input %q: %w", model, v.Name, err)
 				}
@@ -198,18 +208,30 @@ func (l *layout) axis(text string, is axis) error {
 		l.fixed[is] = n
 		return nil
 	}
-	if name, err := strconv.Unquote(text); err == nil { // a name that is not an identifier is quoted
-		text = name
-	}
-	if _, ok := l.dims[text]; !ok && slices.Contains(l.names, text) {
+	text = unquoted(text)
+	if known, ok := l.dims[text]; (!ok || known == allAxis) && slices.Contains(l.names, text) {
 		l.dims[text] = is
 	}
 	return nil
 }
 
-// sizes are the numbers for the model's symbols, where each token may be a word.
+// unquoted returns the name of a size. A name that is not an identifier is quoted.
+func unquoted(size string) string {
+	if name, err := strconv.Unquote(size); err == nil {
+		return name
+	}
+	return size
+}
+
+// sizes are the numbers for the model's symbols, where each token may be a word, for sequences without a prefix.
 func (l *layout) sizes(sequences, length int) map[string]int {
-	return l.named(sizes{batchAxis: sequences, lengthAxis: length, spanAxis: length * l.width, onceAxis: 1, endsAxis: 2})
+	return l.sizesAfter(0, sequences, length)
+}
+
+// sizesAfter is sizes for sequences after a prefix of past tokens.
+func (l *layout) sizesAfter(past, sequences, length int) map[string]int {
+	return l.named(sizes{batchAxis: sequences, lengthAxis: length, pastAxis: past, allAxis: past + length, spanAxis: length * l.width,
+		onceAxis: 1, endsAxis: 2})
 }
 
 // named are sizes by the names that the model has for them.
@@ -221,22 +243,34 @@ func (l *layout) named(n sizes) map[string]int {
 	return out
 }
 
-// tensors makes the inputs of a batch: sequences × length, short ones padded at their ends.
+// tensors makes the inputs of a batch: sequences × length, short ones padded at their ends. All sequences have prefixes of one length.
 func (l *layout) tensors(sequences []*sequence, count, length int) (rlxc.Tensors, error) {
-	n := sizes{batchAxis: count, lengthAxis: length, onceAxis: 1, endsAxis: 2}
+	past := sequences[0].past.length()
+	n := sizes{batchAxis: count, lengthAxis: length, pastAxis: past, allAxis: past + length, onceAxis: 1, endsAxis: 2}
 	for _, r := range sequences {
 		n[spanAxis] = max(n[spanAxis], r.count*l.width)
 	}
-	return l.make(n, func(name string, fill filler, t *tensor.Tensor) {
-		if name == idsName && l.pad != 0 {
-			for i := range t.Len() {
-				t.SetInt64(i, l.pad)
-			}
+	in, err := l.make(n, func(name string, fill filler, t *tensor.Tensor) {
+		padding := int64(0)
+		switch {
+		case name == idsName:
+			padding = l.pad
+		case name == maskName && past > 0:
+			// Padding follows the tokens, and no token sees what follows it. GroupQueryAttention takes the number of ones for the position
+			// after the last token, so that a padded row with fewer ones would begin inside of its prefix.
+			padding = 1
+		}
+		for i := 0; padding != 0 && i < t.Len(); i++ {
+			t.SetInt64(i, padding)
 		}
 		for i := range count {
 			fill.write(l, t, i*(t.Len()/count), sequences[min(i, len(sequences)-1)]) // a fixed batch is filled up with the last sequence
 		}
 	})
+	if err == nil && past > 0 {
+		l.writePast(in, sequences)
+	}
+	return in, err
 }
 
 // make makes inputs; write writes those of tokens and words.
@@ -259,10 +293,7 @@ func (l *layout) make(n sizes, write func(name string, fill filler, t *tensor.Te
 			n, err := strconv.Atoi(text)
 			known := false
 			if err != nil {
-				if name, err := strconv.Unquote(text); err == nil {
-					text = name
-				}
-				n, known = named[text]
+				n, known = named[unquoted(text)]
 			}
 			if err != nil && !known {
 				return nil, fmt.Errorf("input %q has the size %q, which no other input has", v.Name, text)
@@ -271,7 +302,7 @@ func (l *layout) make(n sizes, write func(name string, fill filler, t *tensor.Te
 		}
 		t := tensor.New(v.DType, shape...)
 		if fill := extras[v.Name]; fill != nil {
-			fill(t)
+			fill(t, n[pastAxis])
 		}
 		in[v.Name] = t
 	}

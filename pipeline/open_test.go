@@ -192,7 +192,7 @@ func TestManyCallers(t *testing.T) {
 	require.NoError(t, err)
 	limit := 2 * report.Plan.Committed
 	m := openModel(t, "minilm", Options{Sessions: 2, MemoryLimit: limit})
-	most, err := m.engine.sequences(48)
+	most, err := m.engine.sequences(extent{0, 48})
 	require.NoError(t, err)
 	require.GreaterOrEqual(t, most, 1)
 	require.LessOrEqual(t, most, 4)

@@ -32,10 +32,10 @@ func newEngine(e *padded) engine {
 // maskName is the input that sequences without padding have none of.
 const maskName = "attention_mask"
 
-// sequences is no limit: together is. A sequence that does not fit alone is an error.
-func (e *packed) sequences(length int) (int, error) {
-	if length > e.together() {
-		if err := e.fitsAlone(length); err != nil {
+// sequences is no limit: together is. A sequence that does not fit alone is an error. No sequence has a prefix: see prefix.go.
+func (e *packed) sequences(of extent) (int, error) {
+	if of.tokens > e.together() {
+		if err := e.fitsAlone(of.tokens); err != nil {
 			return 0, err
 		}
 	}
@@ -59,7 +59,7 @@ func (e *packed) together() int {
 	for n := max(e.tokens, 1); e.budget == 0; n = max(n/2, 1) {
 		report, err := e.programs[0].Plan(e.layout.sizes(n, 1))
 		if err == nil {
-			e.note(report)
+			e.note(report, report.Plan.Committed)
 		}
 		if n == 1 || err == nil && (e.limit == 0 || report.Plan.Committed <= e.limit) || err != nil && !errors.Is(err, rlxc.ErrMemory) {
 			e.budget = n

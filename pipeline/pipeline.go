@@ -183,9 +183,16 @@ func open(ctx context.Context, what string, o Options) (_ *Model, err error) {
 		m.programs = append(m.programs, p)
 	}
 	shape.pad = m.padID()
+	if m.judge != nil {
+		if shape.past = shape.findPast(m.programs[0]); shape.past != nil {
+			m.note("prefix", "the model", "the tokens before the documents of a query run once: the model takes past_key_values")
+		} else {
+			m.note("prefix", "the model", "all tokens run for each document: the model takes no past_key_values")
+		}
+	}
 	m.engine = &padded{programs: m.programs, device: map[*rlxc.Session]int{}, busy: map[int]int{}, layout: *shape,
-		tokens: o.BatchTokens, limit: o.MemoryLimit / int64(sessions),
-		fits: map[int]int{}, held: map[*rlxc.Session]int64{}}
+		tokens: o.BatchTokens, limit: o.MemoryLimit / int64(sessions), own: memory.Limit(compile.MemoryLimit),
+		fits: map[extent]int{}, held: map[*rlxc.Session]int64{}}
 	if m.MaxLength == 0 {
 		m.MaxLength = m.engine.longest()
 		if m.MaxLength > 0 {

@@ -30,8 +30,8 @@ type scheduler struct {
 	mu       sync.Mutex
 	work     sync.Cond // something waits, or the scheduler is closed: for one worker, which wakes the next if more is left
 	room     sync.Cond // there is room for what calls have left, or they have ended
-	waiting  map[int][]*sequence
-	lengths  []int      // of what waits, ascending
+	waiting  map[extent][]*sequence
+	extents  []extent   // keys of waiting, ascending
 	requests []*request // that have sequences waiting
 	tokens   int        // waiting
 	busy     int        // workers that run a batch
@@ -57,7 +57,7 @@ type request struct {
 }
 
 func newScheduler(e engine, workers, capacity int) *scheduler {
-	s := &scheduler{engine: e, workers: workers, worth: onProcessor.worth, capacity: capacity, waiting: map[int][]*sequence{}}
+	s := &scheduler{engine: e, workers: workers, worth: onProcessor.worth, capacity: capacity, waiting: map[extent][]*sequence{}}
 	s.work.L, s.room.L = &s.mu, &s.mu
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	s.idle = time.AfterFunc(restAfter, s.rest)
@@ -183,12 +183,12 @@ func (s *scheduler) add(r *request, sequences []*sequence) {
 
 // wait puts a sequence where it waits.
 func (s *scheduler) wait(sequence *sequence) {
-	n := len(sequence.ids)
-	if i, ok := slices.BinarySearch(s.lengths, n); !ok {
-		s.lengths = slices.Insert(s.lengths, i, n)
+	size := sequence.extent()
+	if i, ok := slices.BinarySearchFunc(s.extents, size, extent.compare); !ok {
+		s.extents = slices.Insert(s.extents, i, size)
 	}
-	s.waiting[n] = append(s.waiting[n], sequence)
-	s.tokens += n
+	s.waiting[size] = append(s.waiting[size], sequence)
+	s.tokens += size.tokens
 	sequence.taken = false
 }
 
@@ -208,7 +208,7 @@ func (s *scheduler) fail(r *request, err error) {
 	s.room.Broadcast()
 	if s.tokens == 0 { // or what was forgotten would be about until sequences of these lengths come
 		clear(s.waiting)
-		s.lengths = nil
+		s.extents = nil
 	}
 	s.finish(r)
 }
@@ -326,7 +326,7 @@ func (s *scheduler) form() ([]*sequence, error) {
 	}
 	seed := r.sequences[0]
 	length := len(seed.ids)
-	most, err := s.engine.sequences(length)
+	most, err := s.engine.sequences(seed.extent())
 	if err != nil {
 		s.take(seed)
 		return []*sequence{seed}, err
@@ -371,28 +371,28 @@ func fewNumbers(n int) int {
 
 // pad makes a batch of sequences of about one length: of one that was taken, and of others that are little shorter.
 func (s *scheduler) pad(out []*sequence, most int) []*sequence {
-	length := len(out[0].ids)
-	from, ok := slices.BinarySearch(s.lengths, length)
+	first, length := out[0].extent(), len(out[0].ids)
+	from, ok := slices.BinarySearchFunc(s.extents, first, extent.compare)
 	if !ok {
 		from--
 	}
-	fits := func(n int) bool {
-		padding := length - n
-		return len(out) < most && (padding*8 <= length || len(out)*length < s.worth && padding*2 <= length)
+	fits := func(size extent) bool {
+		padding := length - size.tokens
+		return len(out) < most && size.past == first.past && (padding*8 <= length || len(out)*length < s.worth && padding*2 <= length)
 	}
-	for i := from; i >= 0 && fits(s.lengths[i]); i-- {
-		n := s.lengths[i]
-		left := s.waiting[n]
-		for len(left) > 0 && fits(n) {
+	for i := from; i >= 0 && fits(s.extents[i]); i-- {
+		size := s.extents[i]
+		left := s.waiting[size]
+		for len(left) > 0 && fits(size) {
 			if sequence := left[0]; !sequence.taken {
 				s.take(sequence)
 				out = append(out, sequence)
 			}
 			left = left[1:]
 		}
-		if s.waiting[n] = left; len(left) == 0 {
-			delete(s.waiting, n)
-			s.lengths = slices.Delete(s.lengths, i, i+1)
+		if s.waiting[size] = left; len(left) == 0 {
+			delete(s.waiting, size)
+			s.extents = slices.Delete(s.extents, i, i+1)
 		}
 	}
 	return out
@@ -401,20 +401,20 @@ func (s *scheduler) pad(out []*sequence, most int) []*sequence {
 // fill makes a batch of sequences of any lengths: a sequence that was taken, and others, longest first, while they fit that many tokens.
 func (s *scheduler) fill(out []*sequence, most int) []*sequence {
 	tokens := len(out[0].ids)
-	for i := len(s.lengths) - 1; i >= 0 && tokens < most; i-- {
-		n := s.lengths[i]
-		left := s.waiting[n]
-		for len(left) > 0 && tokens+n <= most {
+	for i := len(s.extents) - 1; i >= 0 && tokens < most; i-- {
+		size := s.extents[i]
+		left := s.waiting[size]
+		for len(left) > 0 && tokens+size.tokens <= most {
 			if sequence := left[0]; !sequence.taken {
 				s.take(sequence)
 				out = append(out, sequence)
-				tokens += n
+				tokens += size.tokens
 			}
 			left = left[1:]
 		}
-		if s.waiting[n] = left; len(left) == 0 {
-			delete(s.waiting, n)
-			s.lengths = slices.Delete(s.lengths, i, i+1)
+		if s.waiting[size] = left; len(left) == 0 {
+			delete(s.waiting, size)
+			s.extents = slices.Delete(s.extents, i, i+1)
 		}
 	}
 	return out

@@ -30,7 +30,8 @@ type fakeEngine struct {
 func (e *fakeEngine) together() int { return e.any }
 func (e *fakeEngine) rest()         { e.rests++ }
 
-func (e *fakeEngine) sequences(length int) (int, error) {
+func (e *fakeEngine) sequences(of extent) (int, error) {
+	length := of.tokens
 	if e.most != nil {
 		return e.most(length)
 	}

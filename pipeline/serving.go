@@ -62,7 +62,7 @@ type State struct {
 	QueueTokens   int           // that may wait
 	Running       int           // batches
 	Sessions      int           // batches that may run
-	Held          int64         // bytes of the sessions' arenas, as of their last runs
+	Held          int64         // bytes of the sessions' arenas, as of their last runs, and of prefixes that documents share
 	Planned       int64         // bytes that they may come to with what was planned so far
 	Plans         int64         // bytes of the plans
 	Rejected      int           // plans that rlxc made and found unsafe, so that they never ran; above 0 is a fault of rlxc
@@ -83,7 +83,7 @@ func (m *Model) State() State {
 	e := m.engine
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	state.Planned = e.planned * int64(state.Sessions)
+	state.Planned, state.Held = e.planned*int64(state.Sessions)+e.kept, e.kept
 	for _, bytes := range e.held {
 		state.Held += bytes
 	}

@@ -40,6 +40,25 @@ func cachePorts(p *Program) (ports []cachePort) {
 	return ports
 }
 
+// A CacheInput is an input that holds a cache, the output that it comes from, and the axis on which the program makes it longer, −1 if it
+// does not.
+type CacheInput struct {
+	Input, Output string
+	Axis          int
+}
+
+// CacheInputs lists the inputs that hold a cache.
+func (p *Program) CacheInputs() (list []CacheInput) {
+	for _, v := range cachePorts(p) {
+		c := CacheInput{v.Name, v.output, v.axis}
+		if v.shared {
+			c.Axis = -1
+		}
+		list = append(list, c)
+	}
+	return list
+}
+
 // presentName is the output that an input of a cache comes from, "" for none.
 func presentName(input string, outputs []string) string {
 	for _, pair := range [][2]string{{"past_key_values", "present"}, {"past_key_values", "present_key_values"}, {"past", "present"}} {

@@ -65,7 +65,7 @@ var layers = map[string][]string{
 	"pipeline": {
 		"vectors",
 		"{description modules static safetensors}", // what a folder holds
-		"{engine layout packed schedule}",          // batches
+		"{engine layout packed prefix schedule}",   // batches
 		"{pipeline serving outputs}",               // the model
 		// the tasks
 		"embed",

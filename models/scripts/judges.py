@@ -3,7 +3,8 @@
     python judges.py ../../pipeline/testdata/judges
 
 Its packages: torch, transformers, tokenizers, onnx, mxbai-rerank==0.1.6. The first folder is of Qwen3-Reranker's form, with the
-prompt and the scores of its model card. The second one is of mxbai-rerank-v2's, as its package computes them.
+prompt and the scores of its model card. The second one is of mxbai-rerank-v2's, as its package computes them. qwen3/model_cached.onnx is
+the same model with inputs and outputs for keys and values (text-generation-with-past).
 """
 
 import json
@@ -52,6 +53,34 @@ def export(model, file):
     # The exporter by torch.export (2.15) writes a model with other results than PyTorch's.
     torch.onnx.export(Logits(model), (ids, ids, torch.arange(5).expand(2, 5)), file, dynamo=False, input_names=names, output_names=["logits"],
                       dynamic_axes={name: {0: "batch_size", 1: "sequence_length"} for name in names + ["logits"]}, opset_version=17)
+
+
+class Cached(torch.nn.Module):
+    def __init__(self, model):
+        super().__init__()
+        self.model = model
+
+    def forward(self, input_ids, attention_mask, position_ids, *past):
+        cache = transformers.DynamicCache()
+        for layer, (key, value) in enumerate(zip(past[::2], past[1::2])):
+            cache.update(key, value, layer)
+        out = self.model(input_ids=input_ids, attention_mask=attention_mask, position_ids=position_ids, past_key_values=cache, use_cache=True)
+        return out.logits, *(x for layer in out.past_key_values.layers for x in (layer.keys, layer.values))
+
+
+def export_cached(model, file):
+    """The names of inputs, outputs and sizes are those of optimum."""
+    c, length, before = model.config, 5, 3
+    ids, mask = torch.ones(2, length, dtype=torch.long), torch.ones(2, before + length, dtype=torch.long)
+    past = [torch.randn(2, c.num_key_value_heads, before, c.head_dim) for _ in range(2 * c.num_hidden_layers)]
+    names = [f"{i}.{kind}" for i in range(c.num_hidden_layers) for kind in ("key", "value")]
+    axes = {"input_ids": {0: "batch_size", 1: "sequence_length"}, "position_ids": {0: "batch_size", 1: "sequence_length"},
+            "attention_mask": {0: "batch_size", 1: "past_sequence_length + sequence_length"}, "logits": {0: "batch_size", 1: "sequence_length"}}
+    axes |= {f"past_key_values.{n}": {0: "batch_size", 2: "past_sequence_length"} for n in names}
+    axes |= {f"present.{n}": {0: "batch_size", 2: "past_sequence_length + sequence_length"} for n in names}
+    torch.onnx.export(Cached(model), (ids, mask, before + torch.arange(length).expand(2, length), *past), file, dynamo=False,
+                      input_names=["input_ids", "attention_mask", "position_ids"] + [f"past_key_values.{n}" for n in names],
+                      output_names=["logits"] + [f"present.{n}" for n in names], dynamic_axes=axes, opset_version=17)
 
 
 def qwen3(folder, model, fast, instruction):
@@ -116,6 +145,8 @@ def main():
         for file in ("model.safetensors", "generation_config.json", "special_tokens_map.json", "chat_template.jinja"):
             (folder / file).unlink(missing_ok=True)
         export(model, folder / "model.onnx")
+        if kind == "qwen3":
+            export_cached(model, folder / "model_cached.onnx")
 
 
 main()
