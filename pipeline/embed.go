@@ -99,7 +99,7 @@ func (m *Model) promptLength(ctx context.Context, prompt string) (int, error) {
 // sequences makes sequences of texts with a prompt in front.
 func (m *Model) sequences(ctx context.Context, texts []string, prompt string, length int, cut Truncated,
 	options ...tokenizer.EncodeOption) ([]tokenizer.Encoding, error) {
-	inputs := make([]tokenizer.Input, len(texts))
+	inputs, beginnings := make([]tokenizer.Input, len(texts)), map[int]tokenizer.Input{}
 	ask := memory.Asker(ctx)
 	for i, text := range texts {
 		if prompt != "" {
@@ -108,12 +108,14 @@ func (m *Model) sequences(ctx context.Context, texts []string, prompt string, le
 			}
 		}
 		text = prompt + text
-		if m.static != nil {
-			text = m.static.shorten(text)
-		}
 		inputs[i] = tokenizer.Text(text)
+		if m.static != nil {
+			if short := m.static.shorten(text); len(short) < len(text) {
+				beginnings[i] = tokenizer.Text(short)
+			}
+		}
 	}
-	return m.encode(ctx, inputs, length, cut, options...)
+	return m.encodeBeginnings(ctx, inputs, beginnings, length, cut, options...)
 }
 
 // Embed returns a vector for each text. It fails with ErrTask if the model has no output for this, with ErrPooling if its files name no

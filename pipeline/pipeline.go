@@ -365,7 +365,20 @@ type Truncated func(index, tokens, read int)
 // encode makes sequences of inputs, in parallel.
 func (m *Model) encode(ctx context.Context, inputs []tokenizer.Input, length int, cut Truncated,
 	options ...tokenizer.EncodeOption) ([]tokenizer.Encoding, error) {
+	return m.encodeBeginnings(ctx, inputs, nil, length, cut, options...)
+}
+
+// encodeBeginnings is encode for inputs of which some are cut before they are tokenized: beginnings holds what is read of these, by index.
+func (m *Model) encodeBeginnings(ctx context.Context, whole []tokenizer.Input, beginnings map[int]tokenizer.Input, length int,
+	cut Truncated, options ...tokenizer.EncodeOption) ([]tokenizer.Encoding, error) {
 	const part = 64
+	inputs := whole
+	if len(beginnings) > 0 {
+		inputs = slices.Clone(whole)
+	}
+	for i, input := range beginnings {
+		inputs[i] = input
+	}
 	ask := memory.Asker(ctx)
 	if err := ask(inputBytes * int64(len(inputs))); err != nil {
 		return nil, err
@@ -392,12 +405,17 @@ func (m *Model) encode(ctx context.Context, inputs []tokenizer.Input, length int
 	}
 	sequences := slices.Concat(parts...)
 	for _, sequence := range sequences {
-		if sequence.Truncated && cut != nil {
-			n, err := m.tok.Count(inputs[sequence.Input], count...)
-			if err != nil { // the text is read all the same: its end has not been looked at
-				n = 0
-			}
-			cut(sequence.Input, n, len(sequence.InputIDs))
+		_, short := beginnings[sequence.Input]
+		if cut == nil || !sequence.Truncated && !short {
+			continue
+		}
+		read := len(sequence.InputIDs)
+		n, err := m.tok.Count(whole[sequence.Input], count...)
+		if err != nil { // the text is read all the same, without looking at its end
+			n = 0
+		}
+		if sequence.Truncated || err != nil || n > read { // else a part of the last token is missing
+			cut(sequence.Input, n, read)
 		}
 	}
 	return sequences, nil

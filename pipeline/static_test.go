@@ -47,6 +47,35 @@ func TestStaticEmbeddings(t *testing.T) {
 	}
 }
 
+// TestStaticCutsAreAnnounced: model2vec first cuts a text to a number of characters. What is announced is the tokens of the whole text,
+// also if the characters that are left have no more tokens than the model reads.
+func TestStaticCutsAreAnnounced(t *testing.T) {
+	m, err := Open(t.Context(), "testdata/static/short", Options{})
+	require.NoError(t, err)
+	defer m.Close()
+	require.Equal(t, 15, m.static.characters)
+	type cut struct{ tokens, read int }
+	for _, row := range []struct {
+		name, text string
+		want       []cut
+	}{
+		{"tokens", "cat mat sat on the cat", []cut{{10, 5}}},
+		{"characters", "the cat        the cat", []cut{{6, 3}}},
+		{"white space", "the cat                ", nil},
+		{"nothing", "the cat", nil},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			var got []cut
+			_, err := m.Embed(t.Context(), []string{"on", row.text}, EmbedOptions{Truncated: func(i, tokens, read int) {
+				require.Equal(t, 1, i)
+				got = append(got, cut{tokens, read})
+			}})
+			require.NoError(t, err)
+			require.Equal(t, row.want, got)
+		})
+	}
+}
+
 // tolerance is the difference to model2vec that is allowed. It computes means of float16 vectors in float16.
 func tolerance(folder string) float64 {
 	if filepath.Base(folder) == "float16" {
