@@ -170,14 +170,17 @@ func (c *call) cohereVectors(q *cohereEmbedRequest, version int) (a cohereEmbedd
 // A rankRequest has the fields of Cohere's and Jina's clients, and those that clients of servers with the same routes add: infinity,
 // vLLM and Voyage.
 type rankRequest struct {
-	Model      string     `json:"model"`
-	Query      *string    `json:"query" required:"yes"`
-	Documents  []document `json:"documents" required:"yes" some:"yes"`
-	TopN       *int       `json:"top_n" least:"1"`
-	TopK       *int       `json:"top_k" least:"1"`
-	Return     bool       `json:"return_documents"`
-	Raw        bool       `json:"raw_scores"`
-	Activation *bool      `json:"use_activation"`
+	Model     string     `json:"model"`
+	Query     *string    `json:"query" required:"yes"`
+	Documents []document `json:"documents" required:"yes" some:"yes"`
+	// Instruction is what makes a document relevant, for rerankers that are decoders.
+	Instruction string `json:"instruction"`
+
+	TopN       *int  `json:"top_n" least:"1"`
+	TopK       *int  `json:"top_k" least:"1"`
+	Return     bool  `json:"return_documents"`
+	Raw        bool  `json:"raw_scores"`
+	Activation *bool `json:"use_activation"`
 	// MaxTokens bounds the tokens of a document, special tokens not among them. MaxChunks bounds the parts of a document that Cohere scores
 	// apart. Here a document is one part, so that a document that is too long is an error if MaxChunks asks for several.
 	MaxTokens  *int    `json:"max_tokens_per_doc" least:"1"`
@@ -263,7 +266,7 @@ func (c *call) rank(q *rankRequest) (a rankAnswer, err error) {
 	}
 	cut, rows := c.lengths(of)
 	o := pipeline.RerankOptions{TopK: number(top), Function: function(q.Raw || isOff(q.Activation)), Truncated: cut,
-		Encode: rows}
+		Encode: rows, Instruction: q.Instruction}
 	ranked, err := c.rerank(m, *q.Query, texts, o)
 	if err != nil {
 		return a, err

@@ -8,7 +8,9 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -155,7 +157,8 @@ func TestDecodersRerankOverHTTP(t *testing.T) {
 	_, h := start(t, Options{}, Model{Name: "judge", Path: folder})
 	var want struct {
 		Queries, Documents []string
-		Plain              [][]float64
+		Instruction        string
+		Plain, Instructed  [][]float64
 	}
 	data, err := os.ReadFile(filepath.Join(folder, "answers.json"))
 	require.NoError(t, err)
@@ -167,6 +170,28 @@ func TestDecodersRerankOverHTTP(t *testing.T) {
 	for i, x := range a.Data {
 		require.InDelta(t, want.Plain[1][i], x.Score, 2e-5)
 	}
+	query, documents, instruction := jsonOf(t, want.Queries[1]), jsonOf(t, want.Documents), jsonOf(t, want.Instruction)
+	for _, x := range []struct{ path, body string }{
+		{"/score", `{"text_1": %s, "text_2": %s, "instruction": %s}`},
+		{"/rerank", `{"query": %s, "texts": %s, "instruction": %s}`},
+		{"/v1/rerank", `{"query": %s, "documents": %s, "instruction": %s}`},
+	} {
+		status, text := ask(t, "POST", h.URL+x.path, fmt.Sprintf(x.body, query, documents, instruction), nil)
+		require.Equal(t, 200, status, text)
+		found := regexp.MustCompile(`"index":(\d+)[^}]*score":([0-9.e-]+)`).FindAllStringSubmatch(text, -1)
+		require.Len(t, found, len(want.Documents), text)
+		for _, f := range found {
+			i, err := strconv.Atoi(f[1])
+			require.NoError(t, err)
+			score, err := strconv.ParseFloat(f[2], 64)
+			require.NoError(t, err)
+			require.InDelta(t, want.Instructed[1][i], score, 2e-5, x.path)
+		}
+	}
+	_, other := start(t, Options{}, served("rerank")...)
+	status, text = ask(t, "POST", other.URL+"/v1/rerank", `{"query": "a", "documents": ["b"], "instruction": "c"}`, nil)
+	require.Equal(t, 422, status)
+	require.Contains(t, text, "an instruction is for rerankers that are decoders")
 }
 
 // TestDebugIsForThisSiteAlone reads a profile, and refuses a name that a page of another site may have pointed here.

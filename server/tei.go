@@ -261,6 +261,8 @@ type teiRerankRequest struct {
 	Texts []string `json:"texts" required:"yes" some:"yes"`
 	TopN  *int     `json:"top_n" least:"1"`
 	teiCut
+	Instruction string `json:"instruction"`
+
 	Raw     bool      `json:"raw_scores"`
 	Return  bool      `json:"return_text"`
 	Options hfOptions `json:"options"`
@@ -282,7 +284,7 @@ func (c *call) teiRerank(q *teiRerankRequest) ([]teiRank, error) {
 	}
 	cut, rows := c.lengths(q.of("texts"))
 	ranked, err := c.rerank(m, *q.Query, q.Texts, pipeline.RerankOptions{TopK: number(q.TopN), Function: function(q.Raw), Truncated: cut,
-		Encode: rows})
+		Encode: rows, Instruction: q.Instruction})
 	if err != nil {
 		return nil, err
 	}

@@ -117,6 +117,7 @@ type vllmScoring struct {
 	Activation *bool   `json:"use_activation"`
 	Truncate   cutting `json:"truncate"`
 	vllmCut
+	Instruction string `json:"instruction"` // for rerankers that are decoders
 }
 
 // A vllmScoreRequest compares each text of one list with the text of the same index in the other, or one text with each of a list.
@@ -180,7 +181,8 @@ func (c *call) scorePairs(q *vllmScoring, first, second []string, field string) 
 		for i := range second {
 			list[i] = pipeline.Pair{First: first[min(i, len(first)-1)], Second: &second[i]}
 		}
-		o := pipeline.RerankOptions{Function: function(isOff(q.Activation)), Truncated: cut, Encode: rows}
+		o := pipeline.RerankOptions{Function: function(isOff(q.Activation)), Truncated: cut, Encode: rows,
+			Instruction: q.Instruction}
 		if scores, err = m.ScorePairs(c.ctx, list, o); err != nil {
 			return a, c.explain(err, m)
 		}
