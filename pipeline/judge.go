@@ -51,25 +51,30 @@ var judges = map[string]*judge{
 	},
 }
 
-// findJudge makes a reranker of a decoder that returns the logits of words and has no files of another task. It is called once, when the
-// outputs are known: the same architecture without a head embeds texts.
-func (m *Model) findJudge() error {
-	j := judges[m.config.ModelType]
-	decodes := slices.ContainsFunc(m.config.Architectures, func(a string) bool { return strings.HasSuffix(a, "ForCausalLM") })
-	if j == nil || !decodes || m.Task != Embedding || len(m.modules) > 0 || m.heads.logits.form != tokenVectors {
+// findJudge returns how a decoder is asked that returns the logits of words and has no files of another task, and makes reranking the task
+// of the description. It returns nil for other models. The outputs decide: the same architecture without a head embeds texts.
+func (d *Description) findJudge(heads outputs) *judge {
+	j := judges[d.config.ModelType]
+	decodes := slices.ContainsFunc(d.config.Architectures, func(a string) bool { return strings.HasSuffix(a, "ForCausalLM") })
+	if j == nil || !decodes || d.Task != Embedding || len(d.modules) > 0 || heads.logits.form != tokenVectors {
 		return nil
 	}
-	for i, token := range []string{j.yes, j.no} {
+	d.Task = Reranking
+	i := slices.IndexFunc(d.Found, func(f Finding) bool { return f.What == "task" })
+	d.Found[i] = Finding{"task", fmt.Sprintf("%s, in the form of %s: the logit of %q less that of %q", Reranking, j.model, j.yes, j.no),
+		"config.json"}
+	return j
+}
+
+// findAnswers finds the ids of the words that a judge answers with.
+func (m *Model) findAnswers() error {
+	for i, token := range []string{m.judge.yes, m.judge.no} {
 		id, ok := m.tok.ID(token)
 		if !ok {
-			return fmt.Errorf("%s has no token %q, which rerankers of the form of %s answer with", m.Tokenizer, token, j.model)
+			return fmt.Errorf("%s has no token %q, which rerankers of the form of %s answer with", m.Tokenizer, token, m.judge.model)
 		}
 		m.answers[i] = id
 	}
-	m.judge, m.Task = j, Reranking
-	i := slices.IndexFunc(m.Found, func(f Finding) bool { return f.What == "task" })
-	m.Found[i] = Finding{"task", fmt.Sprintf("%s, in the form of %s: the logit of %q less that of %q", Reranking, j.model, j.yes, j.no),
-		"config.json"}
 	return nil
 }
 

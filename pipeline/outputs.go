@@ -133,9 +133,9 @@ var outputNames = []struct {
 }
 
 // findOutputs identifies the model's outputs by name, and if no name is known, by form. The layout is that of the model's own symbols.
-func (m *Model) findOutputs(l *layout) (outputs, error) {
+func (d *Description) findOutputs(model *rlxc.Model, l *layout) (outputs, error) {
 	var o outputs
-	infos := m.model.Outputs()
+	infos := model.Outputs()
 	used := map[string]bool{}
 	for _, kind := range outputNames {
 		for _, name := range kind.names {
@@ -151,24 +151,24 @@ func (m *Model) findOutputs(l *layout) (outputs, error) {
 		}
 	}
 	for _, v := range infos {
-		if used[v.Name] || !v.DType.IsFloat() || strings.HasPrefix(v.Name, "present") {
+		if used[v.Name] || !v.DType.IsFloat() || isPresent(v) {
 			continue
 		}
 		none, found := output{}, output{v.Name, l.form(v, nil)}
 		switch f := found.form; {
 		case f == tokenVectors && o.hidden == none && o.logits == none:
 			o.hidden = found
-		case f.perText() && o.logits == none && o.start == none && (m.Task == Classifying || m.Task == Reranking):
+		case f.perText() && o.logits == none && o.start == none && (d.Task == Classifying || d.Task == Reranking):
 			o.logits = found
 		case f == textVectors && o.pooled == none && v.Name != "pooler_output":
 			o.pooled = found
 		}
 	}
-	if m.gliner != nil {
+	if d.gliner != nil {
 		o = outputs{spans: output{o.logits.name, wordScores}}
 	}
 	if o == (outputs{}) && len(infos) > 0 && infos[0].Name != "pooler_output" {
-		return o, fmt.Errorf("%s returns %s: want vectors, logits or start and end logits", m.model.Name(), shapesOf(infos))
+		return o, fmt.Errorf("%s returns %s: want vectors, logits or start and end logits", model.Name(), shapesOf(infos))
 	}
 	return o, nil
 }
@@ -201,8 +201,11 @@ func (m *Model) weighsWords() bool { return m.heads.logits.form == tokenVectors 
 // lacks is the error of a task that the model has no output for.
 func (m *Model) lacks(what string) error {
 	return kindError{fmt.Errorf("pipeline: %s cannot %s: it returns %s, and was trained to %s", m.Description.Model, what,
-		shapesOf(m.model.Outputs()), m.Task), ErrTask}
+		shapesOf(slices.DeleteFunc(m.model.Outputs(), isPresent)), m.Task), ErrTask}
 }
+
+// isPresent reports whether an output is the memory of a decoder.
+func isPresent(v rlxc.ValueInfo) bool { return strings.HasPrefix(v.Name, "present") }
 
 // pickled is an error if a head that the model has no output for is beside it as a file of PyTorch's.
 func (m *Model) pickled(file, output string) error {

@@ -136,20 +136,13 @@ func open(ctx context.Context, what string, o Options) (_ *Model, err error) {
 	if err != nil {
 		return m, err
 	}
-	width := 0
-	if m.gliner != nil {
-		width = m.gliner.MaxWidth
-	}
-	// Outputs have the model's symbols, also those that the options fix.
-	named, err := layoutOf(m.model.Name(), m.model.Inputs(), m.model.Dims(), m.config.firstPosition(), width)
-	if err != nil {
+	if m.heads, m.judge, err = m.meet(m.model); err != nil {
 		return m, err
 	}
-	if m.heads, err = m.findOutputs(named); err != nil {
-		return m, err
-	}
-	if err := m.findJudge(); err != nil {
-		return m, err
+	if m.judge != nil {
+		if err := m.findAnswers(); err != nil {
+			return m, err
+		}
 	}
 	if m.gliner != nil {
 		if err := m.checkGLiNER(); err != nil {
@@ -157,7 +150,7 @@ func open(ctx context.Context, what string, o Options) (_ *Model, err error) {
 		}
 	}
 	inputs, free := fixed(m.model.Inputs(), m.model.Dims(), o.Compile.Dims)
-	shape, err := layoutOf(m.model.Name(), inputs, free, m.config.firstPosition(), width)
+	shape, err := layoutOf(m.model.Name(), inputs, free, m.config.firstPosition(), m.width())
 	if err != nil {
 		return m, err
 	}
@@ -202,6 +195,37 @@ func open(ctx context.Context, what string, o Options) (_ *Model, err error) {
 	m.schedule = newScheduler(newEngine(m.engine), sessions, cmp.Or(o.Queue, 1<<20))
 	m.schedule.worth, m.schedule.reject, m.schedule.report = o.batching().worth, o.Reject, o.OnBatch
 	return m, nil
+}
+
+// Meet adds to the description what the inputs and outputs of its model decide: whether a decoder reranks or embeds. Open does so, too. It
+// fails with ErrNotText if the model takes other inputs than tokens, and if none of its outputs is known.
+func (d *Description) Meet(model *rlxc.Model) error {
+	_, _, err := d.meet(model)
+	if err != nil {
+		return fmt.Errorf("pipeline: %w", err)
+	}
+	return nil
+}
+
+func (d *Description) meet(model *rlxc.Model) (outputs, *judge, error) {
+	// Outputs have the model's symbols, also those that the options fix.
+	named, err := layoutOf(model.Name(), model.Inputs(), model.Dims(), d.config.firstPosition(), d.width())
+	if err != nil {
+		return outputs{}, nil, err
+	}
+	heads, err := d.findOutputs(model, named)
+	if err != nil {
+		return outputs{}, nil, err
+	}
+	return heads, d.findJudge(heads), nil
+}
+
+// width returns the number of words of the longest entity that a GLiNER model labels; 0 for other models.
+func (d *Description) width() int {
+	if d.gliner == nil {
+		return 0
+	}
+	return d.gliner.MaxWidth
 }
 
 // Try runs one token. It fails with rlxc.ErrNoDevice or rlxc.ErrMemory, which every run would fail with. It ignores other errors, which

@@ -99,7 +99,8 @@ func (p *prefix) read(l *layout, b *batch, i int) error {
 		t := b.out[in.Output]
 		if t.Rank() <= in.Axis || t.Shape()[0] != b.count || t.Shape()[in.Axis] != b.length ||
 			int64(len(t.Bytes())) != in.size*int64(b.count*b.length) {
-			return fmt.Errorf("pipeline: output %q is %v: want keys or values of %d sequences of %d tokens", in.Output, t, b.count, b.length)
+			return fmt.Errorf("pipeline: output %q is %v: want keys or values of %d sequences of %d tokens", in.Output, t, b.count,
+				b.length)
 		}
 		row := len(t.Bytes()) / b.count
 		own, all := p.tokens*int(in.inner), b.length*int(in.inner) // bytes without padding, and with it

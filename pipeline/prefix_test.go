@@ -87,8 +87,8 @@ func heldBySessions(m *Model) (n int64) {
 	return n
 }
 
-// TestPrefixesWithGroupQueryAttention compares a decoder in the form of onnxruntime's model builder, which takes positions from the number of
-// ones in the mask, with itself without a prefix. Documents of several lengths share a batch. The tokenizer of the test leaves out all
+// TestPrefixesWithGroupQueryAttention compares a decoder in the form of onnxruntime's model builder, which takes positions from the number
+// of ones in the mask, with itself without a prefix. Documents of several lengths share a batch. The tokenizer of the test leaves out all
 // characters but a few, because the model has 64 positions.
 func TestPrefixesWithGroupQueryAttention(t *testing.T) {
 	for _, name := range []string{"qwen2-gqa", "llama-gqa"} {
@@ -99,7 +99,8 @@ func TestPrefixesWithGroupQueryAttention(t *testing.T) {
 				"config.json": `{"model_type": "qwen2", "architectures": ["Qwen2ForCausalLM"], "vocab_size": 100}`,
 				"tokenizer.json": `{"normalizer": {"type": "Replace", "pattern": {"Regex": "[^01xyzqj]"}, "content": ""},
 					"pre_tokenizer": {"type": "Split", "pattern": {"Regex": "."}, "behavior": "Isolated", "invert": false},
-					"model": {"type": "WordLevel", "unk_token": "u", "vocab": {"u": 0, "0": 3, "1": 4, "x": 5, "y": 6, "z": 7, "q": 8, "j": 9}}}`,
+					"model": {"type": "WordLevel", "unk_token": "u",
+						"vocab": {"u": 0, "0": 3, "1": 4, "x": 5, "y": 6, "z": 7, "q": 8, "j": 9}}}`,
 			} {
 				require.NoError(t, os.WriteFile(filepath.Join(folder, file), []byte(content), 0o600))
 			}

@@ -107,7 +107,7 @@ func (i *inspection) inspect(ctx context.Context, src *source) (*inspectReport, 
 		return nil, err
 	}
 	if src.path != "" {
-		r.Meant = meant(src.path)
+		r.Meant = meant(src.path, m)
 	}
 	flops := ir.N(0)
 	for _, n := range g.Nodes {
@@ -121,7 +121,7 @@ func (i *inspection) inspect(ctx context.Context, src *source) (*inspectReport, 
 }
 
 // meant is what the files beside a model say. A contradiction among them is reported and is no error here.
-func meant(file string) []pipeline.Finding {
+func meant(file string, m *rlxc.Model) []pipeline.Finding {
 	d, err := pipeline.Describe(file, pipeline.Options{})
 	if err != nil {
 		return []pipeline.Finding{{What: "contradiction", Value: err.Error(), Where: filepath.Dir(file)}}
@@ -129,6 +129,7 @@ func meant(file string) []pipeline.Finding {
 	if !slices.ContainsFunc(d.Found, func(f pipeline.Finding) bool { return path.Ext(f.Where) == ".json" }) {
 		return nil
 	}
+	_ = d.Meet(m) // which adds nothing if the model is not one of text
 	return d.Found
 }
 
