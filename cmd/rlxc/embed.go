@@ -50,7 +50,8 @@ func embedCommand() *cobra.Command {
 		Short: "turn texts into vectors",
 		Long: `embed makes a vector of each text. Length, prompts, pooling, modules and normalisation come from the
 model's files. M is a folder, a model file, or the id of a model of the hub, which is downloaded unless
-the cache has it. "rlxc inspect M" prints what was found.
+the cache has it. "rlxc inspect" prints what was found in a folder, such as the one that "rlxc pull ID"
+prints.
 
 Texts are arguments, the lines of --input FILE, a field of its records (--field; .jsonl, .csv or
 .parquet), or the standard input (-). Without -o a table is printed, or with --json a line of JSON for

@@ -10,10 +10,12 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/rlxc/rlxc"
+	"github.com/rlxc/rlxc/hub"
 	"github.com/rlxc/rlxc/internal/artifact"
 	"github.com/rlxc/rlxc/models"
 	"github.com/rlxc/rlxc/onnx"
@@ -54,6 +56,9 @@ func find(m string) (*source, error) {
 		return nil, err
 	}
 	if _, ok := models.Lookup(m); !ok {
+		if ext := filepath.Ext(m); strings.Contains(m, "/") && hub.ValidID(m) && ext != ".onnx" && ext != ".rlxc" {
+			return nil, fmt.Errorf("%s: no such file; for a model of the hub, name the folder that \"rlxc pull %s\" prints", m, m)
+		}
 		return nil, fmt.Errorf("%s: no such file or built-in model%s (rlxc models lists the built-in ones)", m,
 			didYouMean(m, "", models.Names()))
 	}
