@@ -237,6 +237,7 @@ func TestRerankFields(t *testing.T) {
 	status, text := ask(t, "POST", h.URL+"/v1/rerank", fmt.Sprintf(`{"query": "a", "documents": [%s], "max_chunks_per_doc": 10}`,
 		jsonOf(t, strings.Repeat("cat ", 200))), nil)
 	require.Equal(t, 413, status, text)
+	require.Len(t, rank(`, "max_chunks_per_doc": 1`, strings.Repeat("cat ", 200)).Results, 1, "one part is what a cut document is")
 	status, text = ask(t, "POST", h.URL+"/v1/rerank", `{"query": "a", "documents": ["b"], "rank_fields": ["title"]}`, nil)
 	require.Equal(t, 422, status)
 	require.Contains(t, text, `of an object only the field text is read`)

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"crypto/subtle"
@@ -345,12 +346,19 @@ func (c *call) end() {
 
 // open finds the model of the request: by its path, by name, or by the tasks that the route is for.
 func (c *call) open(name string, tasks ...pipeline.Task) (*entry, *opened, error) {
-	if of, ok := c.ctx.Value(modelKey{}).(string); ok {
-		name = of
-	}
-	e, err := c.server.find(name, tasks)
+	of, _ := c.ctx.Value(modelKey{}).(string)
+	e, err := c.server.find(cmp.Or(of, name), tasks)
 	if err != nil {
 		return nil, nil, err
+	}
+	if of != "" && name != "" {
+		switch named, err := c.server.find(name, nil); {
+		case err != nil:
+			return nil, nil, err
+		case named != e:
+			return nil, nil, failf(http.StatusUnprocessableEntity, "model", "the request names the model %q, but its path is for %q: send it "+
+				"to /models/%s/…, or leave the field out", name, e.Name, named.Name)
+		}
 	}
 	m, done, err := e.use(c.ctx, c.server)
 	if err != nil {

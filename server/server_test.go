@@ -324,6 +324,26 @@ func TestTokens(t *testing.T) {
 	ask(t, "GET", h.URL+"/v1/models/minilm", "", &models.Data[0])
 }
 
+// refusesParts holds that a request that is answered is an error of the client with an unknown model, and without its texts.
+func refusesParts(t *testing.T, s http.Handler, path, body string) {
+	var fields map[string]any
+	require.NoError(t, json.Unmarshal([]byte(body), &fields))
+	refused := func(name string, value any) {
+		changed := maps.Clone(fields)
+		changed[name] = value
+		w := httptest.NewRecorder()
+		text := jsonOf(t, changed)
+		s.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), "POST", path, strings.NewReader(text)))
+		require.True(t, 400 <= w.Code && w.Code < 500, "%s %s: %d %s", path, text, w.Code, w.Body)
+	}
+	refused("model", "none")
+	for _, name := range []string{"input", "inputs", "texts", "documents", "text_1", "text_2", "queries", "prompt"} {
+		if fields[name] != nil {
+			refused(name, []string{})
+		}
+	}
+}
+
 // TestOpenAPI holds requests and answers, right and wrong ones, to the server's own description.
 func TestOpenAPI(t *testing.T) {
 	s, h := start(t, Options{NoTruncate: true}, served(everyTask...)...)
@@ -515,6 +535,9 @@ func TestOpenAPI(t *testing.T) {
 		require.NotContains(t, w.Body.String(), testdata, "%s: a path leaves the machine", what)
 		require.NoError(t, openapi3filter.ValidateResponse(t.Context(), &openapi3filter.ResponseValidationInput{RequestValidationInput: in,
 			Status: w.Code, Header: w.Header(), Body: io.NopCloser(bytes.NewReader(w.Body.Bytes()))}), what)
+		if x.status == 200 && x.method == "POST" {
+			refusesParts(t, s, x.path, x.body)
+		}
 	}
 	locked, _ := start(t, Options{Keys: []string{"one"}}, served("minilm")...)
 	for path, item := range doc.Paths.Map() {
