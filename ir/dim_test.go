@@ -38,6 +38,8 @@ func TestDivisionByNumbers(t *testing.T) {
 	require.Equal(t, "div(n+1,2)", halves(n).String())
 	require.Equal(t, "div(n+7,8)", halves(halves(halves(n))).String())
 	require.Equal(t, "4*n", halves(n.Mul(N(8))).String())
+	m := Sym("m")
+	require.Equal(t, n.Mul(N(2)).Add(N(3)), n.Mul(n).Mul(m).Mul(N(4)).Add(n.Mul(m).Mul(N(6))).Div(n.Mul(m).Mul(N(2))), "each term is divided")
 	require.Equal(t, "2*n-1", n.Mul(N(6)).Sub(N(1)).Div(N(3)).String())
 	require.Equal(t, Yes, LessEqual(N(-1), n.Sub(N(3)).Div(N(4))))
 	require.Equal(t, Unknown, LessEqual(N(0), n.Sub(N(3)).Div(N(4))))

@@ -319,9 +319,17 @@ func TestLengthOfModel(t *testing.T) {
 			require.NoError(t, err)
 			write(t, filepath.Join(dir, file), regexp.MustCompile(line).ReplaceAllString(string(text), ""))
 		}
-		m, err := Open(t.Context(), dir, Options{})
+		config := filepath.Join(dir, "tokenizer_config.json")
+		without, err := os.ReadFile(config)
 		require.NoError(t, err)
-		require.Equal(t, want, m.MaxLength, model)
-		require.NoError(t, m.Close())
+		for _, length := range []string{"", "0", "-1", "0.5", "1e30"} { // none of which is a length
+			if length != "" {
+				write(t, config, strings.Replace(string(without), "{", `{"model_max_length": `+length+",", 1))
+			}
+			m, err := Open(t.Context(), dir, Options{})
+			require.NoError(t, err)
+			require.Equal(t, want, m.MaxLength, "%s %s", model, length)
+			require.NoError(t, m.Close())
+		}
 	}
 }

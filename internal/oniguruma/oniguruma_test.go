@@ -119,3 +119,19 @@ func FuzzCompile(f *testing.F) {
 		})
 	})
 }
+
+// TestControlCharacters holds what \c means by Oniguruma's documentation: the low five bits of the character after it, and DEL for "?".
+func TestControlCharacters(t *testing.T) {
+	for expression, want := range map[string]rune{`\ca`: 1, `\cZ`: 26, `\C-a`: 1, `\c?`: 0x7f, `\C-?`: 0x7f, `[\c?]`: 0x7f} {
+		t.Run(expression, func(t *testing.T) {
+			re, err := Compile(expression, time.Second)
+			require.NoError(t, err)
+			var found []int
+			require.NoError(t, re.Matches([]rune{'?', 'a', want}, func(start, _ int) bool {
+				found = append(found, start)
+				return true
+			}))
+			require.Equal(t, []int{2}, found)
+		})
+	}
+}
