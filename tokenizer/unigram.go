@@ -87,11 +87,11 @@ func (m *unigram) search(dst []piece, word []byte, mem *memory) ([]piece, error)
 			return dst, mem.budget.err
 		}
 		if !single {
-			if m.unknown == none {
-				return dst, errNoUnknown
-			}
 			end := start + size
 			if candidate := score + m.penalty; nodes[end].start == none || candidate > nodes[end].score {
+				if m.unknown == none { // pieces that end here may make the character known all the same
+					return dst, errNoUnknown
+				}
 				nodes[end] = pathNode{candidate, int32(start), m.unknown}
 			}
 		}
