@@ -141,7 +141,7 @@ func (f *folder) open(location string) (*files.Mapping, error) {
 	if !info.Mode().IsRegular() {
 		return nil, errNotRegular
 	}
-	file, err := root.Open(name)
+	file, err := root.OpenFile(name, os.O_RDONLY|files.NoWait, 0)
 	if err != nil {
 		return nil, err
 	}

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"os"
 	"path"
 	"path/filepath"
 	"slices"
@@ -135,12 +134,7 @@ func meant(file string, m *rlxc.Model) []pipeline.Finding {
 
 // compiledFor reads the header of a compiled file. It also checks the sections if --verify is given.
 func (i *inspection) compiledFor(src *source, m *rlxc.Model) (*compiledFor, error) {
-	f, err := os.Open(src.path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	data, err := files.Map(f)
+	data, err := files.System{}.Map(src.path)
 	if err != nil {
 		return nil, err
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/parquet-go/parquet-go"
 
+	"github.com/rlxc/rlxc/internal/files"
 	"github.com/rlxc/rlxc/internal/jsontext"
 )
 
@@ -249,7 +250,7 @@ func openRegular(file string, flag int, stat func(string) (os.FileInfo, error)) 
 	case !before.Mode().IsRegular():
 		return nil, fmt.Errorf("%s is not a regular file (- is the standard input)", file)
 	}
-	f, err := os.OpenFile(file, flag, 0o666)
+	f, err := os.OpenFile(file, flag|files.NoWait, 0o666)
 	if err != nil {
 		return nil, err
 	}

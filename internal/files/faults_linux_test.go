@@ -60,20 +60,59 @@ func TestFaultsOfDrafts(t *testing.T) {
 	require.ErrorIs(t, ReplaceFile(filepath.Join(dir, "socket"), content("x")), syscall.ENXIO)
 }
 
-// A shorter file system describes the file "short" as nine bytes long.
-type shorter struct{ fs.FS }
+// An inconstant file system describes the file at a path as the file "before", and an open file as the file "open", whatever it opens.
+type inconstant struct {
+	fs.FS
+	open func(name string) (fs.File, error)
+}
 
-func (s shorter) Stat(string) (fs.FileInfo, error) { return fs.Stat(s.FS, "long") }
+func (s inconstant) Stat(string) (fs.FileInfo, error)  { return fs.Stat(s.FS, "before") }
+func (s inconstant) Open(name string) (fs.File, error) { return s.open(name) }
+
+// describedAs is an open file that was as large as another file when it was described.
+type describedAs struct {
+	fs.File
+	info fs.FileInfo
+}
+
+func (f describedAs) Stat() (fs.FileInfo, error) { return f.info, nil }
 
 // TestTruncatedWhileRead holds that reading a file which became shorter returns the bytes that are left.
 func TestTruncatedWhileRead(t *testing.T) {
 	dir := t.TempDir()
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "long"), make([]byte, 9), 0o600))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "before"), make([]byte, 9), 0o600))
+	before, err := os.Stat(filepath.Join(dir, "before"))
+	require.NoError(t, err)
 	for _, text := range []string{"", "ab"} {
 		require.NoError(t, os.WriteFile(filepath.Join(dir, "short"), []byte(text), 0o600))
-		data, err := System{FS: shorter{os.DirFS(dir)}}.ReadFile("short", 9)
+		system := inconstant{os.DirFS(dir), func(name string) (fs.File, error) {
+			f, err := os.Open(filepath.Join(dir, name))
+			return describedAs{f, before}, err
+		}}
+		data, err := System{FS: system}.ReadFile("short", 9)
 		require.NoError(t, err)
 		require.Equal(t, text, string(data))
+	}
+}
+
+// TestReplacedWhileOpened holds that a file which another replaces between the look at the path and the opening is read whole, or is an
+// error if it is not regular or larger than the limit. Opening a pipe does not wait for a writer.
+func TestReplacedWhileOpened(t *testing.T) {
+	dir := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "before"), []byte("old"), 0o600))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "longer"), []byte("vocabulary"), 0o600))
+	require.NoError(t, syscall.Mkfifo(filepath.Join(dir, "pipe"), 0o600))
+	system := System{FS: inconstant{os.DirFS(dir), func(name string) (fs.File, error) { return System{}.Open(filepath.Join(dir, name)) }}}
+	data, err := system.ReadFile("longer", 10)
+	require.NoError(t, err)
+	require.Equal(t, "vocabulary", string(data))
+	_, err = system.ReadFile("longer", 9)
+	require.ErrorContains(t, err, "has 10 bytes, the limit is 9")
+	for _, name := range []string{"pipe", "."} {
+		_, err = system.ReadFile(name, 9)
+		require.Error(t, err)
+		_, err = system.Map(name)
+		require.Error(t, err)
 	}
 }
 

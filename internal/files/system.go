@@ -1,6 +1,7 @@
 package files
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -9,6 +10,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"strings"
+	"syscall"
 	"unsafe"
 )
 
@@ -39,11 +41,15 @@ func (s System) name(p string) string {
 // Open implements fs.FS: for a System of the operating system with paths as that has them. It fails with an error of the file system.
 func (s System) Open(path string) (f fs.File, err error) {
 	if s.FS == nil {
-		return os.Open(path)
+		return os.OpenFile(path, os.O_RDONLY|NoWait, 0)
 	}
 	defer s.guard(&err)
 	return s.FS.Open(s.name(path))
 }
+
+// NoWait is a flag of os.OpenFile by which opening a pipe does not wait for a writer. The flag has no effect on regular files.
+// Programs that check a path before they open it set the flag, because another program may rename a pipe to the path after the check.
+const NoWait = syscall.O_NONBLOCK
 
 // Stat describes the file at a path. Links are followed. It fails with an error of the file system.
 func (s System) Stat(path string) (info fs.FileInfo, err error) {
@@ -78,20 +84,38 @@ func (s System) ReadDir(path string) (list []fs.DirEntry, err error) {
 	return fs.ReadDir(s.FS, s.name(path))
 }
 
-// open opens a regular file, and describes it. It looks before it opens: opening a pipe would wait for a writer, and a device may never
-// end.
+// open opens a regular file and describes the open file. open checks the path first, because opening a device may have effects, and checks
+// the open file again, because another program may have renamed another file to the path after the first check.
 func (s System) open(path string) (fs.File, fs.FileInfo, error) {
 	info, err := s.Stat(path)
-	switch {
-	case err != nil:
+	if err == nil {
+		err = regular(path, info)
+	}
+	if err != nil {
 		return nil, nil, err
-	case info.IsDir():
-		return nil, nil, fmt.Errorf("%s is a folder", path)
-	case !info.Mode().IsRegular():
-		return nil, nil, fmt.Errorf("%s is not a regular file", path)
 	}
 	f, err := s.Open(path)
-	return f, info, err
+	if err != nil {
+		return nil, nil, err
+	}
+	if info, err = f.Stat(); err == nil {
+		err = regular(path, info)
+	}
+	if err != nil {
+		return nil, nil, errors.Join(err, f.Close())
+	}
+	return f, info, nil
+}
+
+// regular returns an error if the file at a path is not a regular one.
+func regular(path string, info fs.FileInfo) error {
+	switch {
+	case info.IsDir():
+		return fmt.Errorf("%s is a folder", path)
+	case !info.Mode().IsRegular():
+		return fmt.Errorf("%s is not a regular file", path)
+	}
+	return nil
 }
 
 // ReadFile reads a whole file that is not trusted: a regular file of at most limit bytes. It fails if the file is another, or with an
