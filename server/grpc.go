@@ -144,7 +144,7 @@ func (codec) Unmarshal(data mem.BufferSlice, v any) error {
 
 const (
 	perObject = 256 // bytes that a message, a string, bytes, or an entry of a map takes beside its content, in a list that grows
-	perNumber = 32  // likewise of a number that is not packed
+	perNumber = 64  // bytes of a number that is not packed: a list of numbers of 8 bytes, which grows by a quarter, takes up to 50 for each
 	perPacked = 24  // bytes that a byte of packed numbers becomes: varints of one byte are numbers of eight, in a list that grows
 )
 

@@ -235,7 +235,7 @@ func TestCost(t *testing.T) {
 	}{{nil, 0}, {raw, 256 + 200}, {name, 256 + 18}, {slices.Concat(name, raw, name), 3*256 + 200 + 36},
 		{append(name, raw[:50]...), 256 + 18},
 		{append(name, 0xff), 256 + 18}, {[]byte{0xff}, 0}, {field(5, slices.Concat(name, field(3, make([]byte, 5)), number, number)),
-			3*256 + 18 + 24*5 + 2*32}, {field(99, make([]byte, 9)), 256 + 4*10}} {
+			3*256 + 18 + 24*5 + 2*64}, {field(99, make([]byte, 9)), 256 + 4*10}} {
 		require.Equal(t, c.cost, message(c.data).cost((&oippb.ModelInferRequest{}).ProtoReflect().Descriptor()))
 	}
 }

@@ -121,6 +121,8 @@ func TestForeignPagesAreRefused(t *testing.T) {
 		{"DNS rebinding, as its own origin", []string{}, nil, "evil.example", []string{"Origin", "http://evil.example", "Sec-Fetch-Site",
 			"same-origin"}, 403},
 		{"a name that begins like localhost", []string{}, nil, "localhost.evil.example", nil, 403},
+		{"a name that ends like localhost", []string{}, nil, "evillocalhost", nil, 403},
+		{"a name beneath localhost", []string{}, nil, "app.localhost:8080", nil, 200},
 		{"an allowed name", []string{"box.example"}, nil, "Box.Example.:8080", nil, 200},
 		{"another than the allowed name", []string{"box.example"}, nil, "a.box.example", nil, 403},
 		{"the server's page", []string{}, nil, "127.0.0.1:8080", []string{"Origin", "http://127.0.0.1:8080", "Sec-Fetch-Site",
