@@ -356,8 +356,8 @@ func (c *call) open(name string, tasks ...pipeline.Task) (*entry, *opened, error
 		case err != nil:
 			return nil, nil, err
 		case named != e:
-			return nil, nil, failf(http.StatusUnprocessableEntity, "model", "the request names the model %q, but its path is for %q: send it "+
-				"to /models/%s/…, or leave the field out", name, e.Name, named.Name)
+			return nil, nil, failf(http.StatusUnprocessableEntity, "model", "the request names the model %q, but its path is for %q: send "+
+				"it to /models/%s/…, or leave the field out", name, e.Name, named.Name)
 		}
 	}
 	m, done, err := e.use(c.ctx, c.server)
