@@ -11,11 +11,11 @@ import (
 	"strings"
 )
 
-// ReadCSV reads a problem from comma-separated values with a header: id, lower, upper, size and optionally alignment, offset, gaps,
-// boundary, group and lane, in any order. A buffer lives over the half-open interval [lower, upper) and needs size bytes. A buffer with
-// an offset is fixed there. The lane is `compute` or `copy`, after the number of the device if there are several: `copy`, `1`, `1 copy`.
-// Gaps are separated by spaces: `5-8` frees the buffer over [5, 8), and `5-8@0:64` frees all of it but the bytes [0, 64). Lines that
-// start with # are comments.
+// ReadCSV reads a problem from comma-separated values with a header: id, lower, upper, size and optionally alignment, offset, gaps, reads,
+// writes, boundary, group and lane, in any order. A buffer lives over the half-open interval [lower, upper) and needs size bytes. A buffer
+// with an offset is fixed there. The lane is `compute` or `copy`, after the number of the device if there are several: `copy`, `1`, `1
+// copy`. Gaps are separated by spaces: `5-8` frees the buffer over [5, 8), and `5-8@0:64` frees all of it but the bytes [0, 64). Reads and
+// writes are steps, separated by spaces. Lines that start with # are comments.
 //
 // These are minimalloc's columns. Its other names are accepted too: start or begin for lower; end for the last step, which is one less
 // than upper, also in gaps; buffer or buffer_id for id. Its hint is ignored.
@@ -132,6 +132,8 @@ var csvFields = map[string]func(b *Buffer, text string) error{
 		}
 		return nil
 	},
+	"reads":  func(b *Buffer, text string) error { return parseSteps(text, &b.Reads) },
+	"writes": func(b *Buffer, text string) error { return parseSteps(text, &b.Writes) },
 	"offset": func(b *Buffer, text string) error {
 		if text == "" {
 			return nil
@@ -173,7 +175,8 @@ func csvColumns(header []string) (columns []func(*Buffer, string) error, after i
 		name = cmp.Or(csvAliases[name], name)
 		set := csvFields[name]
 		if set == nil {
-			return nil, 0, fmt.Errorf("unknown column %q: use id, lower, upper, size, alignment, offset, gaps, boundary, group, lane", name)
+			return nil, 0, fmt.Errorf("unknown column %q: "+
+				"use id, lower, upper, size, alignment, offset, gaps, reads, writes, boundary, group, lane", name)
 		}
 		if slices.Contains(seen, name) {
 			return nil, 0, fmt.Errorf("duplicate column %q", name)
@@ -209,6 +212,17 @@ func parseBytes(text string, n *int64) (err error) {
 func parseStep(text string, n *int) (err error) {
 	*n, err = strconv.Atoi(text)
 	return numberError(text, err)
+}
+
+// parseSteps reads steps that are separated by spaces.
+func parseSteps(text string, list *[]int) error {
+	for field := range strings.FieldsSeq(text) {
+		*list = append(*list, 0)
+		if err := parseStep(field, &(*list)[len(*list)-1]); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func numberError(text string, err error) error {

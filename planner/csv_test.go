@@ -33,10 +33,11 @@ b2,0,3,4,1,0
 
 func TestReadCSVErrors(t *testing.T) {
 	for text, want := range map[string]string{
-		"":                            "no header: the first row must be id,lower,upper,size",
-		"id,lower,size\n":             "the header lacks upper",
-		"id,lower,upper,size,color\n": `unknown column "color": use id, lower, upper, size, alignment, offset, gaps, boundary, group, lane`,
-		"id,lower,upper,size,size\n":  `duplicate column "size"`,
+		"":                "no header: the first row must be id,lower,upper,size",
+		"id,lower,size\n": "the header lacks upper",
+		"id,lower,upper,size,color\n": `unknown column "color": use id, lower, upper, size, alignment, offset, gaps, ` +
+			"reads, writes, boundary, group, lane",
+		"id,lower,upper,size,size\n":              `duplicate column "size"`,
 		"id,lower,upper,size\na,0,1,4\na,2,3,4\n": `line 3: id "a" is already on line 2`,
 		"id,lower,upper,size\na,0,1\n":            "line 2: wrong number of fields",
 		"id,lower,upper,size\na,3,3,4\n": "line 2: the lifetime [3, 3) is empty: first must be " +

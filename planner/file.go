@@ -13,10 +13,11 @@ import (
 
 // File is a plan with its problem. Reports write it, and `plan --check` reads it.
 type File struct {
-	Problem *Problem `json:"problem"`
-	Plan    *Plan    `json:"plan"`
-	Bounds  []Bound  `json:"bounds,omitempty"` // the proof of the plan's lower bound
-	Stages  []*File  `json:"stages,omitempty"` // of a program that is split, those beside this one that are planned
+	Problem  *Problem     `json:"problem"`
+	Plan     *Plan        `json:"plan"`
+	Bounds   []Bound      `json:"bounds,omitempty"`   // the proof of the plan's lower bound
+	Memories *TwoMemories `json:"memories,omitempty"` // of a plan for two memories
+	Stages   []*File      `json:"stages,omitempty"`   // of a program that is split, those beside this one that are planned
 }
 
 // WriteJSON writes the file, indented. It fails with the error of w.
@@ -32,6 +33,9 @@ func (f *File) Check() error {
 	tenants, err := check(f.Problem, f.Plan)
 	if err == nil {
 		err = checkBounds(f.Problem, f.Plan, f.Bounds, tenants)
+	}
+	if err == nil && f.Memories != nil {
+		err = f.Memories.check(f.Problem, f.Plan)
 	}
 	if err != nil {
 		return err
@@ -97,9 +101,11 @@ func (t jsonText) plan() (*File, error) {
 			return nil, fmt.Errorf("not a plan file: %w", err)
 		}
 	}
-	if bounds, ok := fields["bounds"]; ok {
-		if err := bounds.decode(&f.Bounds); err != nil {
-			return nil, fmt.Errorf("not a plan file: %w", err)
+	for name, to := range map[string]any{"bounds": &f.Bounds, "memories": &f.Memories} {
+		if text, ok := fields[name]; ok {
+			if err := text.decode(to); err != nil {
+				return nil, fmt.Errorf("not a plan file: %w", err)
+			}
 		}
 	}
 	if f.Problem == nil || f.Plan == nil {

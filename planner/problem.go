@@ -6,6 +6,7 @@
 package planner
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"iter"
@@ -58,6 +59,11 @@ type Buffer struct {
 
 	First int `json:"first"` // the step that writes it
 	Last  int `json:"last"`  // the step after the last that reads it
+
+	// Reads and Writes are the steps after First and before Last-1 that read the buffer, and that write it again, in ascending order. A
+	// step that overwrites what it reads is in both. Only SolveTwoMemories reads them.
+	Reads  []int `json:"reads,omitempty"`
+	Writes []int `json:"writes,omitempty"`
 
 	// Level is the longest dependency path to the node that writes the buffer, and LastLevel the longest path to its deepest reader. Only
 	// the arena mode reads them. If all are 0, the steps are the levels.
@@ -297,7 +303,7 @@ func (b *Buffer) validate() error {
 	case b.Fixed && (b.Offset < 0 || b.Offset > maxBytes):
 		return fmt.Errorf("fixed offset %d is outside 0 to %d", b.Offset, int64(maxBytes))
 	}
-	return b.validateGaps()
+	return cmp.Or(b.validateGaps(), b.validateUses())
 }
 
 const (

@@ -49,13 +49,9 @@ func SolveContext(ctx context.Context, p *Problem, o Options) (*Plan, error) {
 			return nil, sp.impossible(o.Capacity)
 		}
 	}
-	place := modes[o.Mode].place
-	if o.ArenaNoReuse && o.Mode != TLSF { // the arena mode keeps lanes apart without reuse as well
-		place = placeApart
-	}
 	for s := range l.spaces {
 		l.spaces[s].done = ctx.Done()
-		place(&l.spaces[s], &o)
+		o.place(&l.spaces[s])
 	}
 	plan := l.plan(p, &o)
 	if o.Capacity > 0 {
@@ -66,6 +62,15 @@ func SolveContext(ctx context.Context, p *Problem, o Options) (*Plan, error) {
 		}
 	}
 	return plan, nil
+}
+
+// place fills the offsets of a space.
+func (o *Options) place(sp *space) {
+	if o.ArenaNoReuse && o.Mode != TLSF { // the arena mode keeps lanes apart without reuse as well
+		placeApart(sp, o)
+		return
+	}
+	modes[o.Mode].place(sp, o)
 }
 
 // impossible builds the proof that the space needs more than capacity.

@@ -125,6 +125,7 @@ func TestVerifiersAgree(t *testing.T) {
 	var paths []string
 	var right []bool
 	var what []string
+	forged := map[string]int{} // plans for two memories, by what is wrong
 	write := func(f *File, accepted bool, name string) {
 		path := filepath.Join(folder, fmt.Sprintf("%d.json", len(paths)))
 		out, err := os.Create(path)
@@ -186,6 +187,34 @@ func TestVerifiersAgree(t *testing.T) {
 			write(g, false, fmt.Sprintf("seed %d: %s", seed, name))
 		}
 	}
+	for seed := range uint64(80) {
+		draw := func() (*File, *rand.Rand) {
+			rnd := rand.New(rand.NewPCG(seed, 3))
+			p, fast := drawUses(rnd, 8, 24)
+			o := Options{AllocateInputs: true, Alignment: 1 << rnd.IntN(4), TailGuard: rnd.IntN(4) == 0, Budget: 1 << rnd.IntN(20)}
+			if seed%4 == 0 {
+				p, fast = spilled()
+				return solved(t, p, fast, Options{AllocateInputs: true}), rnd
+			}
+			for i := range p.Buffers {
+				p.Buffers[i].Boundary = []Boundary{None, None, Input, Output, Param}[rnd.IntN(5)]
+			}
+			return solved(t, p, fast, o), rnd
+		}
+		f, _ := draw()
+		require.NoError(t, f.Check(), "seed %d", seed)
+		write(f, true, fmt.Sprintf("two memories, seed %d", seed))
+		for name, forge := range movesForged {
+			if g, rnd := draw(); forge(g, rnd) {
+				require.Error(t, g.Check(), "two memories, seed %d: %s", seed, name)
+				write(g, false, fmt.Sprintf("two memories, seed %d: %s", seed, name))
+				forged[name]++
+			}
+		}
+	}
+	for name := range movesForged {
+		require.NotZero(t, forged[name], name)
+	}
 	require.Greater(t, len(paths), 2000)
 	var said bytes.Buffer
 	c := exec.CommandContext(t.Context(), python, append([]string{"verify_plan.py"}, paths...)...)
@@ -201,4 +230,10 @@ func TestVerifiersAgree(t *testing.T) {
 		require.Equal(t, right[n], strings.HasPrefix(line, "ok: "), "%s: %s", what[n], line)
 	}
 	t.Logf("%d right and %d forged certificates", accepted, len(paths)-accepted)
+}
+
+func solved(t *testing.T, p *Problem, fast int64, o Options) *File {
+	f, err := SolveTwoMemories(t.Context(), p, fast, o)
+	require.NoError(t, err)
+	return f
 }

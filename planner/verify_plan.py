@@ -7,6 +7,7 @@ It covers all modes but arena (tlsf), whose lanes and levels have more rules, an
 is wrong, and for a file without a plan. `rlxc plan --check` accepts and refuses the same files.
 """
 
+import bisect
 import json
 import sys
 
@@ -174,7 +175,119 @@ def verify(stage):
         want(found == bound["bytes"], f"the bound proves {found} bytes, not {bound['bytes']}")
     total = sum(bound["bytes"] for bound in bounds)
     want(total == plan["lower_bound"] <= committed, f"the bounds prove {total} bytes, not {plan['lower_bound']}")
+    if stage.get("memories"):
+        two_memories(stage["memories"], problem, plan)
     print(f"ok: {committed} bytes, and no plan has less than {total}")
+
+
+def uses_of(b):
+    """The steps that use a whole buffer, ascending, and those of them that write it again."""
+    reads, writes = b.get("reads") or [], b.get("writes") or []
+    for steps in (reads, writes):
+        want(all(b["first"] < step < b["last"] - 1 for step in steps), f"buffer {b['id']} has a use outside of its life")
+        want(all(one < other for one, other in zip(steps, steps[1:])), f"the uses of buffer {b['id']} do not ascend")
+    return sorted({b["first"], b["last"] - 1, *reads, *writes}), set(writes), 2 + len(reads) + len(writes)
+
+
+def lived(b, size, stretches):
+    """The bytes that a buffer moves in its stretches, which are pairs of a device and a buffer."""
+    steps, writes, moves = uses_of(b)
+    fast = sorted(((s["first"], s["last"]) for device, s in stretches if device == 0))
+    slow = [(s["first"], s["last"]) for device, s in stretches if device]
+    if not fast:
+        want(slow == [(b["first"], b["last"])], f"buffer {b['id']} lives in neither memory")
+        return size * moves
+    want(fast[0][0] == b["first"] and fast[-1][1] == b["last"], f"the stretches of buffer {b['id']} do not begin and end with it")
+    moved = 0
+    for n, (before, after) in enumerate(zip(fast, fast[1:])):
+        want(before[1] <= after[0] and before[1] - 1 in steps and after[0] in steps, f"buffer {b['id']} is away, but not between uses")
+        want(not any(before[1] <= step < after[0] for step in steps), f"buffer {b['id']} is away at a use")
+        moved += size + size * (n == 0 or any(before[0] <= step < before[1] for step in writes))
+    copies = [(fast[0][1], fast[-1][0] + 1)] if len(fast) > 1 else []
+    want(slow == copies, f"the copy of buffer {b['id']} in the slow memory lives otherwise")
+    return moved
+
+
+def least(buyer, cases, prices):
+    """What a buffer pays at least, at the prices of a proof, which are pairs of a step and a price."""
+    size, extent, (steps, writes, moves) = buyer
+    at, below, unit, never = [step for step, _ in prices], [0], 1 << 16, float("inf")
+    for _, price in prices:
+        below.append(below[-1] + price)
+
+    def occupies(first, last):
+        return extent * (below[bisect.bisect_left(at, last)] - below[bisect.bisect_left(at, first)])
+
+    if cases.get(0):
+        return size * moves * unit
+    changed, copied = occupies(steps[0], steps[0] + 1), never  # without a copy in the slow memory, and with one
+    for k in range(1, len(steps)):
+        left = min(changed + 2 * size * unit, copied + size * unit) if cases.get(k) is not False else never
+        between = occupies(steps[k - 1] + 1, steps[k]) if not cases.get(k) else never
+        changed, copied = changed + between, min(copied + between, left)
+        if steps[k] in writes:
+            changed, copied = min(changed, copied), never
+        now = occupies(steps[k], steps[k] + 1)
+        changed, copied = changed + now, copied + now
+    return min(changed, copied, size * moves * unit if 0 not in cases else never)
+
+
+def prices_prove(proof, bound, buyers, room, limit, cases):
+    """Fails if the prices of a proof prove less than a bound, in one of its cases."""
+    want(("yes" in proof) == ("no" in proof), "a proof has one case of two")
+    if "yes" in proof:
+        buffer, gap = proof.get("buffer", 0), proof.get("gap", 0)
+        want(buffer in buyers and 0 <= gap < len(buyers[buffer][2][0]), "a proof has cases of what does not exist")
+        want(gap not in cases.get(buffer, {}), "a proof has the same cases twice")
+        for answer in ("yes", "no"):
+            decided = {**cases, buffer: {**cases.get(buffer, {}), gap: answer == "yes"}}
+            prices_prove(proof[answer], bound, buyers, room, limit, decided)
+        return
+    prices = proof.get("steps") or []
+    want(all(a[0] < b[0] for a, b in zip(prices, prices[1:])), "the prices of a proof do not ascend by step")
+    total = sum(price for _, price in prices)
+    want(all(price >= 0 for _, price in prices) and total <= limit, "a price is negative or too high")
+    pays = sum(least(buyer, cases.get(n, {}), prices) for n, buyer in buyers.items()) - room * total
+    want(pays > (bound - 1) << 16, f"the prices prove {pays}/65536 bytes, not {bound}")
+
+
+def two_memories(two, problem, plan):
+    """Fails if a plan for two memories does not serve the whole buffers, or moves other bytes than it claims, or its bound is not proved."""
+    whole, options, most = two["problem"]["buffers"], plan["options"], (2**63 - 1) // 4
+    align = options.get("alignment", 0) or 1
+    views(two["problem"])
+    want(not options.get("segment") and not options.get("capacity"), "two memories allow neither segments nor a capacity")
+    want(len({b["id"] for b in whole}) == len(whole), "two whole buffers have one id")
+    want(len(two["of"]) == len(problem["buffers"]), "not all buffers are stretches")
+    stretches = [[] for _ in whole]
+    for n, b in zip(two["of"], problem["buffers"]):
+        want(0 <= n < len(whole), "a buffer is a stretch of none")
+        same = all((b.get(key) or 0) == (whole[n].get(key) or 0) for key in ("size", "elements", "align"))
+        same = same and b.get("boundary", "none") == whole[n].get("boundary", "none") and not b.get("group") and not b.get("gaps")
+        device = b.get("lane", {}).get("device", 0)
+        want(same and device in (0, 1), f"buffer {b['id']} is another than what it is a stretch of")
+        stretches[n].append((device, b))
+    moved, limit, buyers = 0, 0, {}
+    for n, b in enumerate(whole):
+        plain = not b.get("group") and not b.get("gaps") and not b.get("fixed") and not b.get("lane", {}).get("device", 0)
+        want(plain and b["first"] < b["last"] and b["size"] >= 0, f"buffer {b['id']} cannot move between memories")
+        limit += max(b["size"], 4 * b.get("elements", 0)) * uses_of(b)[2]
+        size = 4 * b["elements"] if options.get("uniform_element_size") and b.get("elements") else b["size"]
+        bytes_ = lived(b, size, stretches[n])
+        guard = max(align, 128) if options.get("tail_guard") and b.get("boundary", "none") != "none" and size else 0
+        if unplanned(b, size + guard, align, 0, options):
+            want(len(stretches[n]) == 1 and stretches[n][0][0] == 0, f"buffer {b['id']} has no memory and several stretches")
+            continue
+        moved += bytes_
+        buyers[n] = (size, up(size + guard, align), uses_of(b))
+    want(limit <= most >> 16, "the uses move too many bytes")
+    want(moved == two["moved"], f"the plan moves {moved} bytes, and claims {two['moved']}")
+    want(0 <= two["bound"] <= moved, "the bound is above what the plan moves")
+    taken = sum(a["size"] for a in plan["arenas"] if not a.get("weights") and not a.get("device", 0))
+    want(taken <= two["fast"], f"the plan takes {taken} bytes of a fast memory of {two['fast']}")
+    extents = sum(extent for _, extent, _ in buyers.values())
+    room = min(two["fast"] - two["fast"] % align, extents)
+    prices_prove(two["proof"], two["bound"], buyers, room, most // max(1, extents), {})
 
 
 def arenas(problem, plan):
