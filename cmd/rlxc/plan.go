@@ -57,12 +57,16 @@ A range (--dim seq=1:512) prints the largest plan in the range, and its sizes.
 --optimal-order searches for an order of the steps that needs a smaller arena, and for what every order
 needs. It decides most models of up to 200 steps in seconds.
 
+--fast-memory N plans for a fast memory of N bytes and a slow one, such as the SRAM and the PSRAM of a
+microcontroller. It prints where each buffer is in which steps, the bytes that move between the memories
+or are used in the slow one, and a proved bound of these bytes.
+
 --backward B plans a pair: M is the forward pass, B the backward pass of a training step. Weights of the
 same bytes share memory. A line "weight" lists each, with its form and the programs that read it. A
 dimension that only one of the models has applies to that model.
 
 --instance plans intervals from a file: CSV with the columns id, lower, upper, size and optionally
-alignment, offset, gaps, boundary, group and lane; JSON as plan --json prints it; a dump of TensorFlow
+alignment, offset, gaps, reads, writes, boundary, group and lane; JSON as plan --json prints it; a dump of TensorFlow
 Lite's arenas; or a buffer assignment of XLA, with its live ranges in the same file or in the one that
 XLA writes next to it. --csv writes the intervals with their offsets. It searches for --budget, or until
 ctrl-C, and prints the best plan so far. With --capacity, the search ends at the first plan that fits,
@@ -94,6 +98,9 @@ and the exit code is 1 if none was found.
 	c.MarkFlagsMutuallyExclusive("optimal-order", "backward")
 	c.MarkFlagsMutuallyExclusive("instance", "check")
 	c.MarkFlagsMutuallyExclusive("html", "check")
+	for _, other := range []string{"check", "backward", "optimal-order", "measure", "capacity", "segment"} {
+		c.MarkFlagsMutuallyExclusive("fast-memory", other)
+	}
 	c.MarkFlagsMutuallyExclusive("backward", "check")
 	c.MarkFlagsMutuallyExclusive("backward", "html")
 	c.MarkFlagsMutuallyExclusive("backward", "measure")
@@ -127,8 +134,8 @@ func (p *planning) run(c *cobra.Command, args []string) error {
 		if p.order {
 			return usagef("--optimal-order takes sizes, not ranges")
 		}
-		if p.html != "" {
-			return usagef("--html takes sizes, not ranges")
+		if p.html != "" || p.fast > 0 {
+			return usagef("--html and --fast-memory take sizes, not ranges")
 		}
 		return planRange(c, src, program, p.ranges)
 	}
@@ -136,6 +143,14 @@ func (p *planning) run(c *cobra.Command, args []string) error {
 	plan, err := program.Plan(sizes)
 	if err != nil {
 		return err
+	}
+	if p.fast > 0 {
+		if len(plan.Stages) > 0 {
+			return usagef("--fast-memory takes models of one stage: sizes of this one depend on data")
+		}
+		o := plan.Plan.Options
+		o.Segment = 0 // a limit of a GPU's bindings
+		return p.planMemories(c.Context(), c, plan.Problem, o, src.name+" at "+testCase{dims: sizes}.name())
 	}
 	plan.Measure() // Prove reads all weights
 	if err := plan.Prove(); err != nil {

@@ -40,6 +40,7 @@ type intervals struct {
 	budget                              time.Duration // time of the search; ignored if work is set and --budget is not
 	work                                int64         // budget of the search in units of planner.Options.Budget; 0 means that time ends it
 	capacity, alignment, segment        options.Size
+	fast                                options.Size // size of the fast memory; 0 for a plan for one memory
 	guard, uniform, apart               bool
 	noParameters, noInputs, noConstants bool
 	flags                               *pflag.FlagSet
@@ -47,6 +48,7 @@ type intervals struct {
 
 func (i *intervals) register(f *pflag.FlagSet) {
 	f.StringVar(&i.instance, "instance", "", "plan the intervals of a file instead of a model: CSV, JSON, dumps of XLA or TensorFlow Lite")
+	f.Var(&i.fast, "fast-memory", "plan for a fast memory of this size and a slow one, and for few bytes moved between them")
 	i.flags = pflag.NewFlagSet("intervals", pflag.ContinueOnError)
 	own := i.flags
 	own.StringVar(&i.csv, "csv", "", "write the intervals with their offsets to a CSV file")
@@ -65,7 +67,7 @@ func (i *intervals) register(f *pflag.FlagSet) {
 }
 
 // shared are the flags that models and intervals have.
-var shared = []string{"instance", "mode", "late-reads", "html"}
+var shared = []string{"instance", "mode", "late-reads", "html", "fast-memory"}
 
 // misplaced returns an error if a flag was set that intervals have and models lack, or the reverse.
 func (i *intervals) misplaced(c *cobra.Command) (err error) {
@@ -148,12 +150,18 @@ func (p *planning) planInstance(c *cobra.Command) error {
 	if report.LowerBound, err = planner.LowerBound(problem, o); err != nil {
 		return err
 	}
+	if p.fast > 0 && p.csv != "" {
+		return usagef("--csv writes intervals of one memory: with --fast-memory, use --json")
+	}
 	patient(5 * time.Second) // ctrl-C ends the search, and what it has found is the answer
 	ctx := c.Context()
 	if p.work == 0 || c.Flags().Changed("budget") {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, p.budget)
 		defer cancel()
+	}
+	if p.fast > 0 {
+		return p.planMemories(ctx, c, problem, o, p.instance)
 	}
 	plan, err := planner.SolveContext(ctx, problem, o)
 	var capacity *planner.CapacityError
@@ -200,6 +208,52 @@ func (p *planning) planInstance(c *cobra.Command) error {
 		return errCheck
 	}
 	return err
+}
+
+// A memoriesReport is what plan --fast-memory prints.
+type memoriesReport struct {
+	Slow int64 `json:"slow"` // bytes of the slow memory
+	// SlowAlone is the number of bytes that a plan without a fast memory moves.
+	SlowAlone int64 `json:"slow_alone"`
+	*planner.File
+}
+
+// planMemories plans for a fast and a slow memory.
+func (p *planning) planMemories(ctx context.Context, c *cobra.Command, problem *planner.Problem, o planner.Options, title string) error {
+	alone, err := planner.SolveTwoMemories(ctx, problem, 0, o)
+	if err != nil {
+		return usageError{err}
+	}
+	file, err := planner.SolveTwoMemories(ctx, problem, int64(p.fast), o)
+	if err != nil {
+		return err
+	}
+	if err := file.Check(); err != nil {
+		return err
+	}
+	if err := p.draw(file.Problem, file.Plan, title); err != nil {
+		return err
+	}
+	report := &memoriesReport{file.Plan.DeviceSize(1), alone.Memories.Moved, file}
+	return emit(c, report, report.text)
+}
+
+// text prints a line for the plan, and one for each stretch of a buffer in a memory.
+func (r *memoriesReport) text(out io.Writer) error {
+	m := r.Memories
+	says := "no plan moves less"
+	if m.Moved > m.Bound {
+		says = fmt.Sprintf("at most %.1f %% are more than necessary", 100*float64(m.Moved-m.Bound)/float64(m.Moved))
+	}
+	fmt.Fprintf(out, "fast=%d slow=%d slow_alone=%d moved=%d bound=%d: %s\n", r.Plan.DeviceSize(0), r.Slow, r.SlowAlone, m.Moved, m.Bound,
+		says)
+	for i, b := range r.Problem.Buffers {
+		if slot := r.Plan.Slots[i]; slot.Arena != planner.NoArena {
+			fmt.Fprintf(out, "%s\t%d\t%d\t%d-%d\t%s\n", [...]string{"fast", "slow"}[b.Lane.Device], slot.Offset, slot.Size, b.First, b.Last,
+				b.Name)
+		}
+	}
+	return nil
 }
 
 // checkFile checks the plan in a JSON file, which may say more besides.

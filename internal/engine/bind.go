@@ -179,7 +179,19 @@ func (p *plans) bound(x *box, g *ir.Graph, sizes ir.Binding) (_ *Binding, err er
 func (b *Binding) Explained() (*planner.Problem, *planner.Plan) {
 	planned := b.Planned
 	p := *planned.Problem
-	p.Buffers = slices.Clip(p.Buffers)
+	p.Buffers = slices.Clone(p.Buffers)
+	for step, n := range planned.Steps {
+		for _, v := range n.Inputs {
+			if b := bufferOf(planned, v); b >= 0 {
+				addUse(&p.Buffers[b], &p.Buffers[b].Reads, step)
+			}
+		}
+		for _, v := range n.Outputs {
+			if b := bufferOf(planned, v); b >= 0 {
+				addUse(&p.Buffers[b], &p.Buffers[b].Writes, step)
+			}
+		}
+	}
 	for _, v := range planned.Graph.Consts() {
 		p.Buffers = append(p.Buffers, constantBuffer(v, len(p.Buffers), len(planned.Steps)))
 	}
@@ -211,6 +223,25 @@ func (b *Binding) Explained() (*planner.Problem, *planner.Plan) {
 		p.Steps = append(p.Steps, ir.OpName(n.Op)+" "+n.Label())
 	}
 	return &p, planned.Plan.WithUnplanned(&p)
+}
+
+// bufferOf returns the index of the buffer that a value is in, and -1 for constants and absent operands.
+func bufferOf(planned *backend.Planned, v *ir.Value) int {
+	if v == nil {
+		return -1
+	}
+	root := planned.Layout(v).Root
+	if root.IsConst() || root.ID >= len(planned.Buffers) {
+		return -1
+	}
+	return planned.Buffers[root.ID]
+}
+
+// addUse adds a step to the reads or writes of a buffer, which are those between its first and its last step.
+func addUse(b *planner.Buffer, steps *[]int, step int) {
+	if n := len(*steps); b.First < step && step < b.Last-1 && (n == 0 || (*steps)[n-1] != step) {
+		*steps = append(*steps, step)
+	}
 }
 
 // stridesOf returns the axes of a layout along which its contiguous pieces follow each other, without axes of size 1. It returns nil for a
