@@ -451,6 +451,8 @@ func TestOpenAPI(t *testing.T) {
 		{"POST", "/similarity", `{"inputs": {"source_sentence": "a"}}`, 422, `field \"inputs.sentences\"`},
 		{"POST", "/tokenize", `{"inputs": "a cat"}`, 200, ""},
 		{"POST", "/decode", `{"ids": [5, 6]}`, 200, ""},
+		{"POST", "/decode", `{"ids": [5]}`, 200, ""},
+		{"POST", "/decode", `{"ids": [[5]]}`, 200, ""},
 		{"POST", "/decode", `{"ids": "a"}`, 422, `field \"ids\"`},
 		{"POST", "/", `{"inputs": "a cat"}`, 200, ""},
 		{"POST", "/api/embed", `{"model": "minilm", "input": "a cat"}`, 200, ""},
