@@ -1,8 +1,10 @@
 package main
 
 import (
+	"archive/zip"
 	"context"
 	"math/rand/v2"
+	"os"
 	"path/filepath"
 	"slices"
 	"testing"
@@ -100,4 +102,21 @@ func TestValidateFindsFaultsOfQuantisedModels(t *testing.T) {
 			require.Contains(t, command(t, context.Background(), line+" --reference "+path), "FAILED: ")
 		})
 	}
+}
+
+// TestValidateNamesExact holds that a model that only --exact computes as it was recorded is reported as such, and no other failed model.
+func TestValidateNamesExact(t *testing.T) {
+	const hint = "with --exact it passes"
+	z, err := zip.OpenReader("../../testdata/reports/exact-keeps-overflow.zip")
+	require.NoError(t, err)
+	defer z.Close()
+	dir := t.TempDir()
+	require.NoError(t, os.CopyFS(dir, z))
+	said := command(t, context.Background(), "validate "+dir)
+	require.Contains(t, said, "FAILED: ")
+	require.Contains(t, said, hint)
+	require.Contains(t, command(t, context.Background(), "validate "+dir+" --exact"), "ok: ")
+	said = command(t, context.Background(), "validate "+dir+" --cosine 1.1")
+	require.Contains(t, said, "FAILED: ")
+	require.NotContains(t, said, hint)
 }
