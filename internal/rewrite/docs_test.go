@@ -56,6 +56,11 @@ func TestDocs(t *testing.T) {
 		}
 	}
 	fmt.Fprintf(&b, "\nThese change roundings:%s.\n\nThe others are exact:%s.\n", lines(byChange[Rounding]), lines(byChange[Exact]))
+	b.WriteString("\n## The passes\n\nThe passes run in this order. `rlxc compile M --html FILE` shows what each changed.\n\n" +
+		"| pass | from | it |\n|---|---|---|\n")
+	for _, p := range passes {
+		fmt.Fprintf(&b, "| %s | -O %s | %s |\n", p.name, string(p.level), p.about)
+	}
 	const file = "../../docs/rewrites.md"
 	if *update {
 		require.NoError(t, os.WriteFile(file, []byte(b.String()), 0o666))

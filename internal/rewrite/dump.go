@@ -26,22 +26,22 @@ func newDumper(ctx context.Context, folder string, g *ir.Graph) *dumper {
 	d := &dumper{folder: folder}
 	d.trace, _ = ctx.Value(traceKey{}).(*Trace)
 	if d.trace != nil || folder != "" {
-		d.stages = []stage{{"before the first pass", g.String()}}
+		d.stages = []stage{{pass: "before the first pass", text: g.String()}}
 	}
 	return d
 }
 
-// pass records the graph after pass number i of the list.
-func (d *dumper) pass(i int, name string, g *ir.Graph) error {
+// pass records the graph after pass p, which is number i of the list.
+func (d *dumper) pass(i int, p *pass, g *ir.Graph) error {
 	if d.stages == nil {
 		return nil
 	}
 	before, text := d.stages[len(d.stages)-1].text, g.String()
-	d.stages = append(d.stages, stage{name, text})
+	d.stages = append(d.stages, stage{p.name, p.about, text})
 	if d.folder == "" || text == before {
 		return nil
 	}
-	return d.write(fmt.Sprintf("%02d-%s.ir", i+1, name), text)
+	return d.write(fmt.Sprintf("%02d-%s.ir", i+1, p.name), text)
 }
 
 func (d *dumper) close() error {

@@ -272,7 +272,7 @@ func TestDump(t *testing.T) {
 </pre>`)
 	require.Contains(t, string(page), `graph &#34;&lt;b&gt;&#34;</h2>`, "names are escaped")
 	require.Contains(t, string(page), "<b>fold</b> <small>3 lines changed; 5 before, 4 after</small>")
-	require.Contains(t, string(page), "Nothing changed: dce, cse<")
+	require.Contains(t, string(page), "<li><b>cse</b> computes once what several nodes compute alike")
 	other := filepath.Join(t.TempDir(), "other")
 	require.NoError(t, os.WriteFile(other, []byte("mine"), 0o600))
 	require.NoError(t, os.Remove(filepath.Join(dir, "01-fold.ir")))

@@ -27,6 +27,7 @@ const (
 // something.
 type pass struct {
 	name  string
+	about string // sentence without its subject, which is the pass: "removes operations whose results nothing needs"
 	level options.Level
 	rules []*Rule
 	merge bool // cse whenever the rules went through the graph
@@ -38,6 +39,9 @@ type pass struct {
 
 func init() {
 	for i := range passes {
+		if passes[i].about == "" {
+			panic("rewrite: pass " + passes[i].name + " has no sentence")
+		}
 		passes[i].index = index(passes[i].rules)
 	}
 }
@@ -46,41 +50,62 @@ func init() {
 var passes = []pass{
 	// Sizes become constants first: most of what exporters write only computes shapes, which the lowering has read
 	// already, and is dead after this.
-	{name: "fold", level: O1, rules: slices.Concat(foldRules, identityRules)},
-	{name: "dce", level: O1, run: dce},
+	{name: "fold", about: "computes once what depends on constants alone, and removes operations that change nothing, such as x·1",
+		level: O1, rules: slices.Concat(foldRules, identityRules)},
+	{name: "dce", about: "removes operations whose results nothing needs; dce is dead code elimination",
+		level: O1, run: dce},
 	// Patterns say "the same value" and mean it: what is computed twice must be one value before they are matched.
-	{name: "cse", level: O1, run: cse},
+	{name: "cse", about: "computes once what several nodes compute alike; cse is common subexpression elimination",
+		level: O1, run: cse},
 
 	// What the target cannot convolve it multiplies, and caches that it cannot append to are gathered.
-	{name: "convolutions", level: O2, rules: append(convRules(), appendRule())},
+	{name: "convolutions", about: "replaces convolutions and appended caches that the device has no kernel for by products and gathers",
+		level: O2, rules: append(convRules(), appendRule())},
 
 	// Products of quantised values are written in many ways.
-	{name: "quantised", level: O2, rules: slices.Concat(quantSumRules(), quantRules(), weightRules(), quantEpilogueRules(), nBitsRules(),
-		identityRules)},
-	{name: "qdq pairs", level: O2, rules: slices.Concat(qdqPairRules(), identityRules)},
-	{name: "canonical", level: O2, rules: slices.Concat(canonicalRules(), identityRules)},
+	{name: "quantised", about: "finds products of quantised values in the many forms that exporters write",
+		level: O2, rules: slices.Concat(quantSumRules(), quantRules(), weightRules(), quantEpilogueRules(), nBitsRules(),
+			identityRules)},
+	{name: "qdq pairs", about: "removes pairs that quantise a value and restore it at once, which only round",
+		level: O2, rules: slices.Concat(qdqPairRules(), identityRules)},
+	{name: "canonical", about: "writes operations that have several spellings in one, such as a division by a constant as a product",
+		level: O2, rules: slices.Concat(canonicalRules(), identityRules)},
 	// Masks and positions: what only counts becomes views and constants, and what is stretched is computed small.
-	{name: "positions", level: O2, rules: slices.Concat(indexRules(), []*Rule{oneHotRule()}, broadcastRules(), quantExpandRules(),
-		foldRules, identityRules)},
-	{name: "primitives", level: O2, rules: slices.Concat(activationRules(), normRules(), rotaryRules())},
+	{name: "positions", about: "replaces masks, positions and indices that are computed by views, ranges and constants",
+		level: O2, rules: slices.Concat(indexRules(), []*Rule{oneHotRule()}, broadcastRules(), quantExpandRules(),
+			foldRules, identityRules)},
+	{name: "primitives", about: "joins the nodes of an activation, a norm or a rotary embedding into one operation",
+		level: O2, rules: slices.Concat(activationRules(), normRules(), rotaryRules())},
 	// Views move after what does not care for them, so that products, norms and activations are side by side.
-	{name: "products", level: O2, rules: slices.Concat(matmulRules(), sinkRules(), transposeRules(), []*Rule{convPadRule()},
-		identityRules)},
-	{name: "attention", level: O2, rules: slices.Concat(attentionRules(), causalRules(), sinkRules(), broadcastRules(), identityRules)},
-	{name: "rows", level: O2, rules: slices.Concat(rowRules(), identityRules), merge: true},
-	{name: "qkv", level: O2, rules: append(qkvRules(), quantQKVRule(), blockQKVRule())},
-	{name: "embeddings", level: O2, rules: embeddingRules()},
+	{name: "products", about: "moves transposes, scales and biases into products, and views behind what does not depend on them",
+		level: O2, rules: slices.Concat(matmulRules(), sinkRules(), transposeRules(), []*Rule{convPadRule()},
+			identityRules)},
+	{name: "attention", about: "joins the products, the mask and the softmax of an attention into one operation",
+		level: O2, rules: slices.Concat(attentionRules(), causalRules(), sinkRules(), broadcastRules(), identityRules)},
+	{name: "rows", about: "computes only those rows whose results are used, such as the first token's in the last layer",
+		level: O2, rules: slices.Concat(rowRules(), identityRules), merge: true},
+	{name: "qkv", about: "joins products that read the same operand, such as those for queries, keys and values, into one",
+		level: O2, rules: append(qkvRules(), quantQKVRule(), blockQKVRule())},
+	{name: "embeddings", about: "joins lookups in tables, their sum and the norm that follows into one operation",
+		level: O2, rules: embeddingRules()},
 	// Activations and residuals go into products and norms.
-	{name: "epilogues", level: O2, rules: slices.Concat(quantSumRules(), quantEpilogueRules(), quantLateRules(), nBitsRules(),
-		epilogueRules(), matmulColumnRules(), convEpilogueRules(), identityRules)},
-	{name: "quantised blocks", level: O2, rules: slices.Concat(quantAttentionRules(), quantNormRules(),
-		[]*Rule{quantViewRule(), quantQKVRule(), widenRule()}, identityRules)},
-	{name: "late cse", level: O2, run: cse},
-	{name: "late dce", level: O2, run: dce},
+	{name: "epilogues", about: "moves activations and residuals into the product, convolution or norm before them",
+		level: O2, rules: slices.Concat(quantSumRules(), quantEpilogueRules(), quantLateRules(), nBitsRules(),
+			epilogueRules(), matmulColumnRules(), convEpilogueRules(), identityRules)},
+	{name: "quantised blocks", about: "joins the quantisation of results into attentions, norms and views, which return quantised values",
+		level: O2, rules: slices.Concat(quantAttentionRules(), quantNormRules(),
+			[]*Rule{quantViewRule(), quantQKVRule(), widenRule()}, identityRules)},
+	{name: "late cse", about: "removes what has become equal by the passes before",
+		level: O2, run: cse},
+	{name: "late dce", about: "removes what nothing needs since the passes before",
+		level: O2, run: dce},
 	// After the fusions, so that it has to handle few ops.
-	{name: "unpad", level: O2, prove: unpad},
-	{name: "fused elementwise", level: O2, rules: slices.Concat([]*Rule{grownConstant()}, foldRules, elementwiseRules())},
-	{name: "order", level: O2, run: order},
+	{name: "unpad", about: "removes padding tokens from all that is computed token by token, if a proof allows it; only with --unpad",
+		level: O2, prove: unpad},
+	{name: "fused elementwise", about: "joins neighbouring elementwise operations into one pass over memory",
+		level: O2, rules: slices.Concat([]*Rule{grownConstant()}, foldRules, elementwiseRules())},
+	{name: "order", about: "sorts the steps by how the outputs depend on them, so that the order in the model's file has no effect",
+		level: O2, run: order},
 }
 
 // Options are the options of the compilation. Run uses Level, which is not empty; Exact; Unpad, which skips padding if a proof allows it;
@@ -172,7 +197,7 @@ func run(ctx context.Context, g *ir.Graph, t *target.Target, o Options, subgraph
 				return nil, fmt.Errorf("after pass %s: %w", p.name, err)
 			}
 		}
-		if err := d.pass(i, p.name, g); err != nil {
+		if err := d.pass(i, &p, g); err != nil {
 			return nil, err
 		}
 	}

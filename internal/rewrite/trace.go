@@ -14,9 +14,9 @@ import (
 // A Trace is the text of graphs before the first pass and after each.
 type Trace struct{ graphs [][]stage }
 
-// A stage is a graph after a pass.
+// A stage is a graph after a pass. about is the sentence of the pass; it is empty before the first pass.
 type stage struct {
-	pass, text string
+	pass, about, text string
 }
 
 type traceKey struct{}
@@ -39,14 +39,14 @@ func (t *Trace) WriteHTML(w io.Writer, title string) error {
 			stages[0].pass, countLines(stages[0].text))
 		graphText(r, stages[0].text)
 		r.Put("</pre></details>\n")
-		var idle []string // passes that changed nothing
+		var idle []stage // passes that changed nothing
 		for i, s := range stages[1:] {
 			if before := stages[i]; before.text != s.text {
 				unchanged(r, idle)
 				idle = nil
 				changed(r, before, s)
 			} else {
-				idle = append(idle, s.pass)
+				idle = append(idle, s)
 			}
 		}
 		unchanged(r, idle)
@@ -54,10 +54,15 @@ func (t *Trace) WriteHTML(w io.Writer, title string) error {
 	return r.Close()
 }
 
-func unchanged(r *page.Report, passes []string) {
-	if len(passes) > 0 {
-		r.Put("<p class=\"soft\">Nothing changed: %s</p>\n", strings.Join(passes, ", "))
+func unchanged(r *page.Report, passes []stage) {
+	if len(passes) == 0 {
+		return
 	}
+	r.Put("<p class=\"soft\">Nothing changed:</p>\n<ul class=\"soft\">\n")
+	for _, s := range passes {
+		r.Put("<li><b>%s</b> %s</li>\n", s.pass, s.about)
+	}
+	r.Put("</ul>\n")
 }
 
 func countLines(text string) int { return strings.Count(text, "\n") }
@@ -72,9 +77,10 @@ var sides = map[byte]string{' ': "both", '-': "less", '+': "more", '@': "both"}
 func changed(r *page.Report, before, after stage) {
 	text := string(diff.Diff("", []byte(before.text), "", []byte(after.text)))
 	list := strings.SplitAfter(strings.TrimSuffix(text, "\n"), "\n")[3:] // the first are names
-	r.Put("<details class=\"panel\"><summary><b>%s</b> <small>%d lines changed; %d before, %d after</small></summary>\n"+
-		"<div class=\"diff\">",
-		after.pass, len(list)-strings.Count(text, "\n ")-strings.Count(text, "\n@"), countLines(before.text), countLines(after.text))
+	r.Put("<details class=\"panel\"><summary><b>%s</b> <small>%d lines changed; %d before, %d after</small><br>\n"+
+		"<small>It %s.</small></summary>\n<div class=\"diff\">",
+		after.pass, len(list)-strings.Count(text, "\n ")-strings.Count(text, "\n@"), countLines(before.text), countLines(after.text),
+		after.about)
 	for len(list) > 0 {
 		n := 1
 		for n < len(list) && list[n][0] == list[0][0] {
