@@ -14,6 +14,8 @@ type StepTime struct {
 	End   time.Duration `json:"end_ns"`
 	// Flops is the number of multiplications and additions of a product. It is 0 for other steps.
 	Flops int `json:"flops,omitempty"`
+	// Bytes is the size of the operands and results, each counted once. Of a table, only the rows that are looked up count.
+	Bytes int `json:"bytes,omitempty"`
 	// Reference is true for a step without a kernel. Such a step runs the reference implementation of its operator and is slow.
 	Reference bool `json:"reference,omitempty"`
 }
@@ -34,6 +36,7 @@ func (s *Session) Profile() []StepTime {
 		out[i] = StepTime{Op: ir.OpName(t.Node.Op), Nodes: t.Node.Origins, Start: t.Start, End: t.End,
 			Reference: s.engine.ByReference(t.Node)}
 		out[i].Flops, _ = ir.Flops(t.Node).Const()
+		out[i].Bytes = ir.Bytes(t.Node)
 	}
 	return out
 }

@@ -1,5 +1,7 @@
 package ir
 
+import "github.com/rlxc/rlxc/tensor"
+
 // A RowsRule returns the operand whose elements are indices of rows, along the first axis, that a node reads of operand i. It returns nil
 // if the node reads all of operand i, or rows in order.
 type RowsRule func(n *Node, i int) *Value
@@ -47,6 +49,48 @@ func NoFlops(*Node) Dim { return Dim{} }
 
 // Flops counts the multiplications and additions of a node's products.
 func Flops(n *Node) Dim { return DefOf(n.Op).Flops(n) }
+
+// Bytes counts the bytes of a bound node's operands and results, each once. An operand of which the node looks up rows counts with as many
+// rows as there are indices. Values whose size only a run knows, sequences and strings count nothing.
+func Bytes(n *Node) (bytes int) {
+	counted := map[*Value]bool{}
+	for i, v := range n.Inputs {
+		if v == nil || counted[v] {
+			continue
+		}
+		counted[v] = true
+		shape, _ := v.Type.Static()
+		rows, known := indices(n, i)
+		if known && len(shape) > 0 {
+			shape[0] = min(shape[0], rows)
+		}
+		bytes += bytesOfShape(v.Type.DType, shape)
+	}
+	for _, v := range n.Outputs {
+		shape, _ := v.Type.Static()
+		bytes += bytesOfShape(v.Type.DType, shape)
+	}
+	return bytes
+}
+
+// indices returns the number of rows that a node looks up in operand i. It is not known if the node looks nothing up there, or if only a
+// run knows the number.
+func indices(n *Node, i int) (rows int, known bool) {
+	index := DefOf(n.Op).Rows(n, i)
+	if index == nil {
+		return 0, false
+	}
+	shape, known := index.Type.Static()
+	return shape.Elements(), known
+}
+
+// bytesOfShape returns the bytes of a tensor, and 0 for a nil shape, which is one that is not known.
+func bytesOfShape(d tensor.DType, shape tensor.Shape) int {
+	if shape == nil {
+		return 0
+	}
+	return d.Bytes(shape.Elements())
+}
 
 // matMulFlops: every element of the result is a sum over K, the last axis of operand 0.
 func matMulFlops(n *Node) Dim {
