@@ -5,6 +5,7 @@ import (
 	"math"
 	"runtime"
 	"slices"
+	"sync"
 	"time"
 )
 
@@ -109,6 +110,30 @@ func (s *Set) measure(peak Peak, work float64, do func()) (rate, best float64) {
 		peaks = append(peaks, loop.work*float64(n*repeat)/float64(max(1, bursting)))
 	}
 	return median(rates), median(peaks)
+}
+
+// Measure returns the rate of a peak on several threads at once: the best of a few rounds of a millisecond or two, because other work of
+// the machine makes rounds slower, and never faster. It returns 0 if the level has no instruction for that peak.
+func (s *Set) Measure(peak Peak, threads int) (best float64) {
+	loop, n := s.peaks[peak], 1
+	if loop.work == 0 {
+		return 0
+	}
+	loop.run(n) // PeakRead allocates its memory in the first call, which must be the only one
+	for timeOf(func() { loop.run(n) }) < time.Millisecond {
+		n *= 2
+	}
+	for range rounds {
+		took := timeOf(func() {
+			var group sync.WaitGroup
+			for range threads {
+				group.Go(func() { loop.run(n) })
+			}
+			group.Wait()
+		})
+		best = max(best, loop.work*float64(n*threads)/float64(max(1, took)))
+	}
+	return best
 }
 
 // batch repeats do for about so long, after a first call in which operands come to the caches.

@@ -32,3 +32,14 @@ func TestMeasure(t *testing.T) {
 		}
 	})
 }
+
+// TestMeasurePeaks: a level has a rate for each of its peaks, on one thread and on two.
+func TestMeasurePeaks(t *testing.T) {
+	eachLevel(t, func(t *testing.T, s *Set) {
+		for peak := range numPeaks {
+			for threads := 1; threads <= 2; threads++ {
+				require.Equal(t, s.peaks[peak].work == 0, s.Measure(peak, threads) == 0, "peak %d on %d threads", peak, threads)
+			}
+		}
+	})
+}
