@@ -234,7 +234,7 @@ func (c *picture) steps() {
 	}
 }
 
-// kindColours assigns each kind of some buffers a colour, neighbours in the alphabet far apart.
+// kindColours returns the kinds of some buffers in alphabetical order, with their colours.
 func (p *Problem) kindColours(buffers []int) []page.Kind {
 	var names []string
 	for _, i := range buffers {
@@ -245,7 +245,7 @@ func (p *Problem) kindColours(buffers []int) []page.Kind {
 	slices.Sort(names)
 	kinds := make([]page.Kind, len(names))
 	for n, name := range names {
-		kinds[n] = page.Kind{Name: name, Fill: page.Colour(n)}
+		kinds[n] = page.Kind{Name: name, Fill: page.Colour(name)}
 	}
 	return kinds
 }

@@ -280,10 +280,7 @@ func (b *benching) byReference(ctx context.Context, src *source, sizes map[strin
 			return "", err
 		}
 	}
-	if steps := e.Profile(); steps != nil {
-		return referenceText(nodes, &profile{steps}), nil
-	}
-	return referenceText(nodes, nil), nil
+	return referenceText(nodes, e.Profile()), nil
 }
 
 // A side is one engine in a cell.

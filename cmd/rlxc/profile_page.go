@@ -1,57 +1,54 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"slices"
 	"strings"
 	"time"
 
-	"github.com/rlxc/rlxc"
 	"github.com/rlxc/rlxc/internal/page"
 )
 
 // frameHeight is the height of a row of the flame chart, in points.
 const frameHeight = 22
 
-// moduleOf is the node that says where in the model a step is: the last of those that it computes.
-func moduleOf(s *rlxc.StepTime) string {
-	if len(s.Nodes) == 0 {
-		return ""
-	}
-	return s.Nodes[len(s.Nodes)-1]
-}
-
 // writeHTML writes a page of the run: a flame chart of the modules and steps, and tables of their times.
 func (p *profile) writeHTML(w io.Writer, title string) error {
-	ops, total := p.byOp()
-	flops := 0
-	for _, o := range ops {
-		flops += o.flops
-	}
 	r := page.NewReport(w, title)
-	r.Facts("time of the steps", timeText(total), "steps", fmt.Sprint(len(p.Steps)), "GFLOP/s", flopRate(flops, total))
-	r.Chart(p.flames(ops))
-	r.Put("<h2>By layer and op, in ms</h2>\n")
-	r.Table(p.byLayer(ops))
-	r.Put("<h2>By op</h2>\n")
-	rows := make([][]string, len(ops))
-	for i, o := range ops {
-		rows[i] = []string{o.op, fmt.Sprint(o.steps), fmt.Sprintf("%.3f", ms(o.time)), shareText(o.time, total), flopRate(o.flops, o.time)}
+	all := p.summary.cells()
+	r.Facts("median of the runs", timeText(p.Time.Median), "quartiles, ms", p.Time.middle(), "runs", fmt.Sprint(p.Runs),
+		"time of the steps", timeText(p.summary.Time), "steps", fmt.Sprint(len(p.Steps)), "GFLOP/s", all[2], "GB/s", all[3])
+	if p.Bound != nil {
+		r.Put("<p>The processor does at most %s. The column “bound” is the time that it needs at least for the products, or for "+
+			"reading and writing each operand and result once, as a share of the time.</p>\n",
+			p.Bound.text())
 	}
-	r.Table([]string{"op", "steps", "ms", "share", "GFLOP/s"}, rows)
+	r.Chart(p.flames())
+	r.Put("<h2>By layer and operator, in ms</h2>\n")
+	r.Table(p.layersByOp())
+	for _, by := range []struct {
+		name string
+		sums []sum
+	}{{"operator", p.Ops}, {"layer", p.Layers}} {
+		r.Put("<h2>By %s</h2>\n", by.name)
+		rows := make([][]string, len(by.sums))
+		for i, s := range by.sums {
+			rows[i] = append([]string{cmp.Or(s.Name, "none"), fmt.Sprint(s.Steps)}, s.cells()...)
+		}
+		r.Table([]string{by.name, "steps", "ms", "share", "GFLOP/s", "GB/s", "bound"}, rows)
+	}
 	return r.Close()
 }
 
 func timeText(t time.Duration) string { return fmt.Sprintf("%.3f ms", ms(t)) }
 
 // flames draws the steps, each below the modules that it is in.
-func (p *profile) flames(ops []opTime) *page.Chart {
-	c := &page.Chart{Caption: "Time runs to the right; a step is below the modules that it is part of."}
-	fills := map[string]string{}
-	for i, o := range ops {
-		fills[o.op] = page.Colour(i)
-		c.Kinds = append(c.Kinds, page.Kind{Name: o.op, Fill: fills[o.op]})
+func (p *profile) flames() *page.Chart {
+	c := &page.Chart{Caption: "Median times run to the right, one step after the other. A step is below the modules that it is part of."}
+	for _, op := range p.Ops {
+		c.Kinds = append(c.Kinds, page.Kind{Name: op.Name, Fill: page.Colour(op.Name)})
 	}
 	var begin, end time.Duration
 	if n := len(p.Steps); n > 0 {
@@ -75,7 +72,7 @@ func (p *profile) flames(ops []opTime) *page.Chart {
 	var before time.Duration
 	for i := range p.Steps {
 		s := &p.Steps[i]
-		path := page.Path(moduleOf(s))
+		path := page.Path(s.Path)
 		same := 0
 		for same < min(len(path), len(open)) && path[same] == open[same] {
 			same++
@@ -85,9 +82,13 @@ func (p *profile) flames(ops []opTime) *page.Chart {
 			open, since = append(open, module), append(since, s.Start)
 		}
 		step := box(len(path), s.Start, s.End, s.Op, s.Op+" "+strings.Join(s.Nodes, "\n\t"))
-		step.Fill = fills[s.Op]
-		if rate := flopRate(s.Flops, s.End-s.Start); rate != "" {
-			step.About += ", " + rate + " GFLOP/s"
+		step.Fill = page.Colour(s.Op)
+		step.About += "; quartiles " + s.middle() + " ms"
+		cells := p.sumOf(s).cells()
+		for i, unit := range []string{"GFLOP/s", "GB/s", "of the bound"} {
+			if cell := cells[2+i]; cell != "" {
+				step.About += ", " + cell + " " + unit
+			}
 		}
 		c.Boxes = append(c.Boxes, step)
 		before, depth = s.End, max(depth, len(path)+1)
@@ -102,47 +103,37 @@ func (p *profile) flames(ops []opTime) *page.Chart {
 	return c
 }
 
-// byLayer are the times of each layer by op, in the order of the run; the ops that took longest have separate columns.
-func (p *profile) byLayer(ops []opTime) (heads []string, rows [][]string) {
+// layersByOp returns the times of each layer by operator, in the order of the run. The operators that took longest have separate columns.
+func (p *profile) layersByOp() (heads []string, rows [][]string) {
 	const most = 6
 	columns := make([]string, 0, most)
-	for _, o := range ops[:min(len(ops), most)] {
-		columns = append(columns, o.op)
+	for _, op := range p.Ops[:min(len(p.Ops), most)] {
+		columns = append(columns, op.Name)
 	}
 	heads = append([]string{"layer"}, columns...)
-	if len(ops) > most {
+	if len(p.Ops) > most {
 		heads = append(heads, "other")
 	}
-	heads = append(heads, "all", "share")
-	var layers []string
 	times := map[[2]string]time.Duration{}
-	var total time.Duration
 	for i := range p.Steps {
 		s := &p.Steps[i]
-		layer, op := page.Layer(moduleOf(s)), s.Op
-		if !slices.Contains(layers, layer) {
-			layers = append(layers, layer)
-		}
+		op := s.Op
 		if !slices.Contains(columns, op) {
 			op = "other"
 		}
-		times[[2]string{layer, op}] += s.End - s.Start
-		times[[2]string{layer, "all"}] += s.End - s.Start
-		total += s.End - s.Start
+		times[[2]string{page.Layer(s.Path), op}] += s.Median
 	}
-	for _, layer := range layers {
-		row := []string{layer}
-		if layer == "" {
-			row[0] = "none"
-		}
-		for _, op := range heads[1 : len(heads)-1] {
+	for i := range p.Layers {
+		layer := &p.Layers[i]
+		row := []string{cmp.Or(layer.Name, "none")}
+		for _, op := range heads[1:] {
 			text := ""
-			if t := times[[2]string{layer, op}]; t > 0 {
+			if t := times[[2]string{layer.Name, op}]; t > 0 {
 				text = fmt.Sprintf("%.3f", ms(t))
 			}
 			row = append(row, text)
 		}
-		rows = append(rows, append(row, shareText(times[[2]string{layer, "all"}], total)))
+		rows = append(rows, append(row, layer.cells()[:2]...))
 	}
-	return heads, rows
+	return append(heads, "all", "share"), rows
 }

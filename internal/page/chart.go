@@ -2,7 +2,10 @@ package page
 
 import (
 	"fmt"
+	"hash/crc32"
 	"math"
+	"slices"
+	"unicode/utf8"
 )
 
 // A Chart is boxes over time, which runs to the right: x and widths are shares of all of it, y and heights are points.
@@ -48,9 +51,18 @@ type Box struct {
 	Label, About string // text on the box, and text that appears while the pointer is on it
 }
 
-// Colour returns the colour of kind n. Colours of neighbouring numbers differ strongly.
-func Colour(n int) string {
-	const goldenAngle = 137.508
+// kinds are the operations of encoders that take most time or memory, in the order in which they get colours: the first differ most.
+var kinds = []string{"matmul", "attention", "layernorm", "embedding", "map", "softmax", "add", "conv", "onnx.QMatMul", "matmul_nbits",
+	"onnx.DynamicQuantizeLinear", "concat", "gather", "copy", "chain", "rotary", "mul", "qconv", "qattention", "qlayernorm", "qembedding",
+	"quantize", "dequantize", "append"}
+
+// Colour returns the colour of an operation, which is the same on every page. Operations that are not in kinds share 97 colours.
+func Colour(kind string) string {
+	n := slices.Index(kinds, kind)
+	if n < 0 {
+		n = len(kinds) + int(crc32.ChecksumIEEE([]byte(kind))%97)
+	}
+	const goldenAngle = 137.508 // degrees: neighbouring numbers differ strongly
 	return fmt.Sprintf("hsl(%.0f 55%% %d%%)", math.Mod(goldenAngle*float64(n)+210, 360), 66+n/8%3*6)
 }
 
@@ -58,6 +70,81 @@ const (
 	tickHeight  = 16 // points for the labels below the chart
 	labelHeight = 12 // minimum height in points of a box that shows its label
 )
+
+// Widths in points. style.css has the sizes that they follow from: 1rem is 15 points, and lines of text are 11 points high.
+const (
+	narrowScreen = 390     // a phone's
+	wideScreen   = 52 * 16 // smallest screen for which style.css shows ticks of class wide
+	margins      = 62      // body, panel and its border, on both sides
+	narrowAxis   = 71      // left axis and the gap beside it, on narrow screens
+	wideAxis     = 75      // likewise on others
+	digitWidth   = 7       // most that a character of a tick takes
+	tickGap      = 8       // between two ticks
+)
+
+// stride returns base, or the least of its doubles for which every so many ticks, from the first, have room in a chart of that width.
+func stride(ticks []Tick, width float64, base int) int {
+	every := base
+	for every < len(ticks) && !haveRoom(ticks, width, every) {
+		every *= 2
+	}
+	return every
+}
+
+// haveRoom reports whether ticks 0, every, 2·every, … are beside each other.
+func haveRoom(ticks []Tick, width float64, every int) bool {
+	_, end := span(ticks, 0, width)
+	for i := every; i < len(ticks); i += every {
+		from, to := span(ticks, i, width)
+		if from < end+tickGap {
+			return false
+		}
+		end = to
+	}
+	return true
+}
+
+// span returns where the text of tick i begins and ends, in points from the left.
+func span(ticks []Tick, i int, width float64) (from, to float64) {
+	size := digitWidth * float64(utf8.RuneCountInString(ticks[i].Text))
+	at := ticks[i].At * width
+	switch anchor(ticks, i) {
+	case "start":
+		return at, at + size
+	case "end":
+		return at - size, at
+	}
+	return at - size/2, at + size/2
+}
+
+// anchor returns the point of tick i's text that is at the tick: texts of the first and last tick stay inside of the chart.
+func anchor(ticks []Tick, i int) string {
+	switch i {
+	case 0:
+		return "start"
+	case len(ticks) - 1:
+		return "end"
+	}
+	return "middle"
+}
+
+// below writes the ticks that have room, and with class wide those that have room on wide screens alone.
+func (r *Report) below(c *Chart, y float64) {
+	narrow, wide := float64(narrowScreen-margins), float64(wideScreen-margins)
+	if len(c.Left) > 0 {
+		narrow, wide = narrow-narrowAxis, wide-wideAxis
+	}
+	every := stride(c.Below, wide, 1)
+	everyNarrow := stride(c.Below, narrow, every)
+	for i := 0; i < len(c.Below); i += every {
+		class := "tick"
+		if i%everyNarrow != 0 {
+			class = "tick wide"
+		}
+		t := c.Below[i]
+		r.Put(`<text class="%s" x="%.3f%%" y="%.1f" text-anchor="%s">%s</text>`, class, 100*t.At, y, anchor(c.Below, i), t.Text)
+	}
+}
 
 // Chart writes a chart.
 func (r *Report) Chart(c *Chart) {
@@ -85,15 +172,7 @@ func (r *Report) Chart(c *Chart) {
 	for _, t := range c.Left {
 		r.Put(`<line class="grid" x2="100%%" y1="%.1f" y2="%.1f"/>`, t.At, t.At)
 	}
-	for i, t := range c.Below {
-		anchor := "middle"
-		if i == 0 {
-			anchor = "start"
-		} else if i == len(c.Below)-1 {
-			anchor = "end"
-		}
-		r.Put(`<text class="tick" x="%.3f%%" y="%.1f" text-anchor="%s">%s</text>`, 100*t.At, height-3, anchor, t.Text)
-	}
+	r.below(c, height-3)
 	for _, curve := range c.Curves {
 		r.curve(&curve)
 	}

@@ -4,6 +4,9 @@ import (
 	"bytes"
 	"encoding/xml"
 	"io"
+	"math"
+	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -37,7 +40,8 @@ func TestReport(t *testing.T) {
 	r := NewReport(&out, "<title>")
 	r.Table([]string{"<head>"}, [][]string{{"<cell>"}})
 	r.Facts("<name>", "<value>")
-	r.Chart(&Chart{Caption: "<caption>", Kinds: []Kind{{"<kind>", Colour(3)}}, Boxes: []Box{{H: 20, Label: "<label>", About: "<about>"}}})
+	r.Chart(&Chart{Caption: "<caption>", Kinds: []Kind{{"<kind>", Colour("matmul")}},
+		Boxes: []Box{{H: 20, Label: "<label>", About: "<about>"}}})
 	require.NoError(t, r.Close())
 	for _, name := range []string{"title", "head", "cell", "name", "value", "caption", "kind", "label", "about"} {
 		require.Contains(t, out.String(), "&lt;"+name+"&gt;")
@@ -59,4 +63,55 @@ func TestReport(t *testing.T) {
 		}
 	}
 	require.Contains(t, out.String(), "script-src &#39;"+digest(script)[1:len(digest(script))-1])
+}
+
+// TestTicksHaveRoom: at 390 points and on wider screens no label is over another, however long the labels are, and the first is there.
+func TestTicksHaveRoom(t *testing.T) {
+	ticks := regexp.MustCompile(`<text class="(tick|tick wide)" x="(\d+\.\d{3})%" y="[\d.]+" text-anchor="(\w+)">([^<]*)<`)
+	const letter = 6.7 // points of a digit in the widest of the fonts that style.css names
+	for _, text := range []string{"0", "12345", "0.152 ms", "12.345 ms", "123456.789 ms"} {
+		for _, n := range []int{1, 2, 9, 11} {
+			for _, left := range [][]Tick{nil, {{0, "64.0 KiB"}}} {
+				c := &Chart{Left: left}
+				for i := range n {
+					c.Below = append(c.Below, Tick{float64(i) / float64(max(n-1, 1)), text})
+				}
+				var out bytes.Buffer
+				r := NewReport(&out, "a chart")
+				r.Chart(c)
+				require.NoError(t, r.Close())
+				for screen, narrow := range map[float64]bool{390: true, 833: false, 1200: false} {
+					width := screen - 62 // of the chart, between margins
+					if left != nil {
+						width -= 75
+					}
+					end, shown := math.Inf(-1), 0
+					for _, m := range ticks.FindAllStringSubmatch(out.String(), -1) {
+						if narrow && m[1] == "tick wide" {
+							continue
+						}
+						shown++
+						x, err := strconv.ParseFloat(m[2], 64)
+						require.NoError(t, err)
+						size := letter * float64(len(m[4]))
+						from := x/100*width - map[string]float64{"start": 0, "middle": 0.5, "end": 1}[m[3]]*size
+						require.Greater(t, from, end, "%q, %d ticks at %v points", text, n, screen)
+						end = from + size
+					}
+					require.Positive(t, shown)
+				}
+			}
+		}
+	}
+}
+
+// TestColours: an operation has one colour, and the most frequent ones differ.
+func TestColours(t *testing.T) {
+	seen := map[string]string{}
+	for _, kind := range kinds {
+		require.Empty(t, seen[Colour(kind)], kind)
+		seen[Colour(kind)] = kind
+	}
+	require.Equal(t, Colour("TopK"), Colour("TopK"))
+	require.NotEqual(t, Colour("TopK"), Colour("NonZero"))
 }
