@@ -445,8 +445,8 @@ func (r *validationReport) text(out io.Writer) error {
 	}
 	fmt.Fprintln(out)
 	if r.Exact != nil && *r.Exact {
-		fmt.Fprintln(out, "with --exact it passes: a fusion that changes more than rounding makes the difference (rlxc compile --why lists "+
-			"what applied)")
+		fmt.Fprintln(out, "with --exact it passes: a fusion that changes more than rounding causes the difference (rlxc compile "+
+			"--why lists what applied)")
 	}
 	return nil
 }
