@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -15,6 +16,8 @@ import (
 	"github.com/klauspost/compress/zstd"
 	"github.com/parquet-go/parquet-go"
 	"github.com/spf13/pflag"
+
+	"github.com/rlxc/rlxc/internal/files"
 )
 
 // A kind is what the end of a file's name promises, and what its first bytes show.
@@ -101,21 +104,34 @@ type record struct {
 // A textFile is a file while it is read.
 type textFile struct {
 	name  string
-	file  *os.File // nil for the standard input
-	bytes int64    // 0 if unknown
-	count int64    // number of records that were read
+	file  *os.File    // nil for the standard input
+	info  os.FileInfo // description of file when it was opened; nil for the standard input
+	count int64       // bytes of file that were read
 	lines *bufio.Reader
 	exact bool // what lines holds are bytes of the file
 }
 
-// Read counts.
+// Read counts the bytes. At the end of the file it fails as changed does.
 func (in *textFile) Read(b []byte) (int, error) {
 	n, err := in.file.Read(b)
 	in.count += int64(n)
+	if err == io.EOF {
+		err = cmp.Or(in.changed(), err)
+	}
 	return n, err
 }
 
-func (in *textFile) size() int64 { return in.bytes }
+// changed fails if the file was written to or truncated after it was opened: then records may be missing, or parts of two contents. The
+// readers of all formats call it at the end of the file.
+func (in *textFile) changed() error { return files.Unchanged(in.file, in.name, in.info) }
+
+// size is the size of the file in bytes, and 0 for the standard input.
+func (in *textFile) size() int64 {
+	if in.info == nil {
+		return 0
+	}
+	return in.info.Size()
+}
 
 // position is that of lines.
 func (in *textFile) position() int64 {
@@ -189,11 +205,10 @@ func openTexts(t textFlags, stdin io.Reader) (_ *textReader, err error) {
 
 // open finds the format of a file, and sees that it holds what its name says.
 func (in *textFile) open() (*textFormat, error) {
-	info, err := in.file.Stat()
-	if err != nil {
+	var err error
+	if in.info, err = in.file.Stat(); err != nil {
 		return nil, err
 	}
-	in.bytes = info.Size()
 	inner, packed := unpacked(in.name)
 	format := plainFormat
 	for _, f := range textFormats {

@@ -2,11 +2,13 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"io"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -44,6 +46,47 @@ func FuzzLines(f *testing.F) {
 			require.NoError(t, in.close())
 		}
 	})
+}
+
+// TestInputsThatChangeAreErrors holds for every format: an input that is truncated, appended to or overwritten after it was opened ends
+// with an error that names the file, and never as if its texts had ended.
+func TestInputsThatChangeAreErrors(t *testing.T) {
+	lines := strings.Repeat("{\"text\": \"a text\"}\n", 20_000) // more than a reader's buffer
+	contents := map[string][]byte{"a.txt": []byte(lines), "a.jsonl": []byte(lines), "a.csv": []byte(strings.Repeat("text\n", 20_000)),
+		"a.parquet": someParquet(t, 250)}
+	for _, c := range compressions {
+		var b bytes.Buffer
+		w := must(c.pack(&b))
+		must(io.WriteString(w, lines))
+		require.NoError(t, w.Close())
+		contents["a.jsonl"+c.endings[0]] = b.Bytes()
+	}
+	for name, data := range contents {
+		for change, do := range map[string]func(file string) error{
+			"truncated": func(file string) error { return os.Truncate(file, int64(len(data)/2)) },
+			"appended to": func(file string) error {
+				f, err := os.OpenFile(file, os.O_WRONLY|os.O_APPEND, 0)
+				if err == nil {
+					_, err = f.Write(data)
+				}
+				return errors.Join(err, f.Close())
+			},
+			"overwritten": func(file string) error {
+				err := os.WriteFile(file, data, 0o600)
+				return errors.Join(err, os.Chtimes(file, time.Time{}, time.Unix(1, 0))) // as if the clock had ticked
+			},
+		} {
+			t.Run(name+" "+change, func(t *testing.T) {
+				file := filepath.Join(t.TempDir(), name)
+				require.NoError(t, os.WriteFile(file, data, 0o600))
+				in, err := openTexts(textFlags{input: file}, nil)
+				require.NoError(t, err)
+				defer in.close()
+				require.NoError(t, do(file))
+				require.ErrorContains(t, in.each(func(it item) error { return it.err }), file+" was changed while it was read")
+			})
+		}
+	}
 }
 
 // TestLinesOfJSONAreOneRule: a line of JSON whose text a reader would change, or that has a field twice, is an error of that line, and the

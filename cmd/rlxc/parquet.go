@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -26,6 +27,7 @@ import (
 type parquetFile struct {
 	name    string
 	in      io.ReaderAt
+	changed func() error // fails if the file was changed after it was opened
 	file    *parquet.File
 	groups  []parquet.RowGroup // to come
 	left    int64              // rows of the group that is read
@@ -36,21 +38,21 @@ type parquetFile struct {
 func parquetRecords(in *textFile) (_ records, err error) {
 	defer damaged(in.name, &err)
 	var end [8]byte
-	if _, err := in.file.ReadAt(end[:], max(0, in.bytes-8)); err != nil && err != io.EOF {
+	if _, err := in.file.ReadAt(end[:], max(0, in.size()-8)); err != nil && err != io.EOF {
 		return nil, err
 	}
-	if string(end[4:]) != "PAR1" || int64(binary.LittleEndian.Uint32(end[:])) > in.bytes-12 {
+	if string(end[4:]) != "PAR1" || int64(binary.LittleEndian.Uint32(end[:])) > in.size()-12 {
 		return nil, errors.New("no Parquet footer at the end")
 	}
 	if n := binary.LittleEndian.Uint32(end[:]); n > mostFooter {
 		return nil, fmt.Errorf("its footer has %d bytes, more than the maximum of %d: write it with larger row groups, or fewer columns",
 			n, mostFooter)
 	}
-	file, err := parquet.OpenFile(in.file, in.bytes, parquet.SkipPageIndex(true), parquet.SkipBloomFilters(true))
+	file, err := parquet.OpenFile(in.file, in.size(), parquet.SkipPageIndex(true), parquet.SkipBloomFilters(true))
 	if err != nil {
 		return nil, err
 	}
-	return &parquetFile{name: in.name, in: in.file, file: file, groups: file.RowGroups()}, nil
+	return &parquetFile{name: in.name, in: in.file, changed: in.changed, file: file, groups: file.RowGroups()}, nil
 }
 
 // damaged says of an error, or of a panic of the library, what it comes of.
@@ -82,7 +84,15 @@ func (p *parquetFile) position() int64 { return p.row }
 
 func (p *parquetFile) size() int64 { return p.file.NumRows() }
 
-func (p *parquetFile) next(names []string) (r record, err error) {
+func (p *parquetFile) next(names []string) (record, error) {
+	r, err := p.nextRow(names)
+	if err != nil { // a file that was changed ends early, or seems damaged
+		err = cmp.Or(p.changed(), err)
+	}
+	return r, err
+}
+
+func (p *parquetFile) nextRow(names []string) (r record, err error) {
 	where := fmt.Sprintf("%s: row %d", p.name, p.row+1)
 	defer damaged(where, &err)
 	for p.left <= 0 {

@@ -341,7 +341,9 @@ func TestParquetPages(t *testing.T) {
 			in, err := os.Open(file)
 			require.NoError(t, err)
 			defer in.Close()
-			rows, err := parquetRecords(&textFile{name: file, file: in, bytes: int64(len(data))})
+			info, err := in.Stat()
+			require.NoError(t, err)
+			rows, err := parquetRecords(&textFile{name: file, file: in, info: info})
 			require.NoError(t, err)
 			_, err = rows.next([]string{c.column})
 			runtime.ReadMemStats(&after)
@@ -382,7 +384,7 @@ func TestParquetHeldAtATime(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, c.fails, held > mostHeld, "%d MiB", held>>20)
 
-			rows := &parquetFile{name: "a.parquet", in: p.in, file: f, groups: f.RowGroups()}
+			rows := &parquetFile{name: "a.parquet", in: p.in, file: f, groups: f.RowGroups(), changed: func() error { return nil }}
 			_, err = rows.next([]string{"text", "text"}) // a column that is read twice is held twice
 			require.Equal(t, 2*held > mostHeld, err != nil && strings.Contains(err.Error(), "would be in memory at a time"), "%v", err)
 		})
@@ -402,7 +404,9 @@ func TestParquetFooter(t *testing.T) {
 	in, err := os.Open(file)
 	require.NoError(t, err)
 	defer in.Close()
-	_, err = parquetRecords(&textFile{name: file, file: in, bytes: size})
+	info, err := in.Stat()
+	require.NoError(t, err)
+	_, err = parquetRecords(&textFile{name: file, file: in, info: info})
 	require.ErrorContains(t, err, "its footer has 33554433 bytes, more than the maximum of 33554432")
 }
 

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -77,7 +78,7 @@ type describedAs struct {
 
 func (f describedAs) Stat() (fs.FileInfo, error) { return f.info, nil }
 
-// TestTruncatedWhileRead holds that reading a file which became shorter returns the bytes that are left.
+// TestTruncatedWhileRead holds that reading a file which became shorter is an error: a list whose end is missing looks like a shorter list.
 func TestTruncatedWhileRead(t *testing.T) {
 	dir := t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "before"), make([]byte, 9), 0o600))
@@ -85,13 +86,38 @@ func TestTruncatedWhileRead(t *testing.T) {
 	require.NoError(t, err)
 	for _, text := range []string{"", "ab"} {
 		require.NoError(t, os.WriteFile(filepath.Join(dir, "short"), []byte(text), 0o600))
-		system := inconstant{os.DirFS(dir), func(name string) (fs.File, error) {
+		system := System{FS: inconstant{os.DirFS(dir), func(name string) (fs.File, error) {
 			f, err := os.Open(filepath.Join(dir, name))
 			return describedAs{f, before}, err
-		}}
-		data, err := System{FS: system}.ReadFile("short", 9)
+		}}}
+		_, err := system.ReadFile("short", 9)
+		require.ErrorContains(t, err, fmt.Sprintf("short was truncated while it was read: it had 9 bytes and has %d", len(text)))
+		_, err = system.Map("short")
+		require.Error(t, err)
+	}
+}
+
+// TestUnchanged holds that an open file which was written to or truncated after it was described is an error.
+func TestUnchanged(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "file")
+	for name, change := range map[string]func() error{
+		"":         func() error { return nil },
+		"has 2":    func() error { return os.Truncate(path, 2) },
+		"has 5":    func() error { return os.WriteFile(path, []byte("other"), 0o600) },
+		"while it": func() error { return os.Chtimes(path, time.Time{}, time.Unix(1, 0)) },
+	} {
+		require.NoError(t, os.WriteFile(path, []byte("text"), 0o600))
+		f, err := os.Open(path)
 		require.NoError(t, err)
-		require.Equal(t, text, string(data))
+		before, err := f.Stat()
+		require.NoError(t, err)
+		require.NoError(t, change())
+		if err = Unchanged(f, "file", before); name == "" {
+			require.NoError(t, err)
+		} else {
+			require.ErrorContains(t, err, name)
+		}
+		require.NoError(t, f.Close())
 	}
 }
 

@@ -118,8 +118,8 @@ func regular(path string, info fs.FileInfo) error {
 	return nil
 }
 
-// ReadFile reads a whole file that is not trusted: a regular file of at most limit bytes. It fails if the file is another, or with an
-// error of the file system.
+// ReadFile reads a whole file that is not trusted: a regular file of at most limit bytes. It fails if the file is another, if a program
+// writes to the file meanwhile, or with an error of the file system.
 func (s System) ReadFile(path string, limit int64) (_ []byte, err error) {
 	defer s.guard(&err)
 	f, info, err := s.open(path)
@@ -131,11 +131,16 @@ func (s System) ReadFile(path string, limit int64) (_ []byte, err error) {
 		return nil, fmt.Errorf("%s has %d bytes, the limit is %d", path, info.Size(), limit)
 	}
 	data := make([]byte, info.Size())
-	n, err := io.ReadFull(f, data)
-	if err == io.EOF || err == io.ErrUnexpectedEOF { // the file was truncated since: what is left is judged by its contents
-		err = nil
+	if n, err := io.ReadFull(f, data); err == io.EOF || err == io.ErrUnexpectedEOF {
+		return nil, fmt.Errorf("%s was truncated while it was read: it had %d bytes and has %d: read it again when it is complete", path,
+			len(data), n)
+	} else if err != nil {
+		return nil, err
 	}
-	return data[:n], err
+	if file, ok := f.(*os.File); ok { // the caller's file systems may report the present time as that of the last write
+		err = Unchanged(file, path, info)
+	}
+	return data, err
 }
 
 // Map maps a regular file of the operating system, uses the bytes of an embed.FS in place, and reads any other file into memory. It fails
