@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -14,6 +15,7 @@ import (
 	"github.com/rlxc/rlxc"
 	"github.com/rlxc/rlxc/internal/artifact"
 	"github.com/rlxc/rlxc/internal/files"
+	"github.com/rlxc/rlxc/internal/jsontext"
 	"github.com/rlxc/rlxc/tokenizer"
 )
 
@@ -142,7 +144,7 @@ func readJSON(system files.System, dir, name string, to any) (found bool, err er
 	if err != nil {
 		return false, err
 	}
-	if err := json.Unmarshal(data, to); err != nil {
+	if err := cmp.Or(jsontext.Check(data), json.Unmarshal(data, to)); err != nil {
 		return false, fmt.Errorf("%s: %w", file, err)
 	}
 	return true, nil

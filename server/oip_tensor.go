@@ -8,8 +8,8 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
-	"unicode/utf8"
 
+	"github.com/rlxc/rlxc/internal/jsontext"
 	"github.com/rlxc/rlxc/internal/memory"
 	"github.com/rlxc/rlxc/tensor"
 )
@@ -69,7 +69,7 @@ func (a *oipAnswer) add(name string, t *tensor.Tensor, binary bool) error {
 		r.Parameters.Size = &size
 		a.binary = append(a.binary, t)
 	default:
-		if i := slices.IndexFunc(t.Strings(), func(text string) bool { return !utf8.ValidString(text) }); i >= 0 {
+		if i := jsontext.NotUTF8(t.Strings()); i >= 0 {
 			return failf(http.StatusUnprocessableEntity, "outputs",
 				"output %q has %q at element %d, which is not UTF-8: ask for binary data", name, t.Strings()[i], i)
 		}

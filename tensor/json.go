@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/rlxc/rlxc/internal/files"
 	"github.com/rlxc/rlxc/internal/jsontext"
 )
 
@@ -32,7 +33,7 @@ func (t *Tensor) MarshalJSON() ([]byte, error) {
 }
 
 // WriteJSON writes what MarshalJSON returns, in pieces, because the text of a tensor takes several times its memory. It fails with the
-// error of w.
+// error of w, for complex numbers, and for a string that is not UTF-8.
 func (t *Tensor) WriteJSON(w io.Writer) error {
 	out := &jsonWriter{to: w}
 	out.value(t)
@@ -75,9 +76,22 @@ func (w *jsonWriter) value(t *Tensor) {
 		w.err = cmp.Or(w.err, fmt.Errorf("%s cannot be written as JSON", t.dtype))
 		return
 	}
+	if err := t.checkText(); err != nil {
+		w.err = cmp.Or(w.err, err)
+		return
+	}
 	w.put(`{"dtype": "` + t.dtype.String() + `", "shape": ` + t.shape.String() + `, "data": `)
 	w.lists(t, 0, 0, t.Len())
 	w.put("}")
+}
+
+// checkText fails if an element of a tensor of strings is not UTF-8. JSON and NumPy's arrays have characters, not bytes.
+func (t *Tensor) checkText() error {
+	if i := jsontext.NotUTF8(t.strs); i >= 0 {
+		return fmt.Errorf("element %d is %s, which is not UTF-8, and JSON and .npy cannot hold it: read it with Tensor.Strings, or from a "+
+			"server as binary data", i, files.Quote(t.strs[i]))
+	}
+	return nil
 }
 
 // lists writes the n elements from first on, which are what is left of the tensor inside the axes before axis. Where nothing is
@@ -105,7 +119,7 @@ func (w *jsonWriter) lists(t *Tensor, axis, first, n int) {
 func (t *Tensor) appendElement(b []byte, i int) []byte {
 	switch {
 	case t.dtype == String:
-		text, _ := json.Marshal(t.strs[i]) // strings always marshal
+		text, _ := json.Marshal(t.strs[i]) // value has checked that it is UTF-8
 		return append(b, text...)
 	case t.dtype == Bool:
 		return strconv.AppendBool(b, t.data[i] != 0)

@@ -232,11 +232,15 @@ func utf32Strings(data []byte, n, width int) []string {
 	return out
 }
 
-// WriteNPY writes a NumPy array (.npy, format version 1). It fails for types that NumPy lacks (bfloat16, 8-bit floats, 4-bit integers).
+// WriteNPY writes a NumPy array (.npy, format version 1). It fails for types that NumPy lacks (bfloat16, 8-bit floats, 4-bit integers), and
+// for a string that is not UTF-8.
 func WriteNPY(w io.Writer, t *Tensor) error {
 	descr, letters := dtypes[t.dtype].numpy, 0
 	if t.dtype == String {
-		var err error
+		err := t.checkText()
+		if err != nil {
+			return err
+		}
 		if letters, err = letterCount(t.strs); err != nil {
 			return err
 		}

@@ -2,6 +2,7 @@ package tensor
 
 import (
 	"fmt"
+	"io"
 	"math"
 	"testing"
 
@@ -295,4 +296,14 @@ func TestJSONStringsAreUnchanged(t *testing.T) {
 		_, err := ParseJSON([]byte(text), String)
 		require.ErrorContains(t, err, "a string", text)
 	}
+}
+
+// TestStringsThatAreNotUTF8AreErrors holds that no file of a tensor has other strings than the tensor, also inside a sequence.
+func TestStringsThatAreNotUTF8AreErrors(t *testing.T) {
+	bytes := FromStrings([]string{"ö", "\xff\xfe"}, 2)
+	const says = `element 1 is "\xff\xfe", which is not UTF-8`
+	require.ErrorContains(t, bytes.WriteJSON(io.Discard), says)
+	require.ErrorContains(t, NewSequence(FromStrings([]string{"ö"}, 1), bytes).WriteJSON(io.Discard), says)
+	require.ErrorContains(t, WriteNPY(io.Discard, bytes), says)
+	require.ErrorContains(t, WriteNPZ(io.Discard, []Named{{Name: "x", Tensor: bytes}}), says)
 }

@@ -132,7 +132,11 @@ func textArguments(texts []string) *textReader {
 			return item{}, io.EOF
 		}
 		i++
-		return item{where: fmt.Sprintf("text %d", i), text: texts[i-1]}, nil
+		it := item{where: fmt.Sprintf("text %d", i), text: texts[i-1]}
+		if !utf8.ValidString(it.text) {
+			it.err = errors.New("it is not valid UTF-8")
+		}
+		return it, nil
 	}, close: func() error { return nil }, position: func() int64 { return int64(i) }, size: int64(len(texts))}
 }
 

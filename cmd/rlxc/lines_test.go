@@ -11,6 +11,9 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/rlxc/rlxc"
+	"github.com/rlxc/rlxc/tensor"
 )
 
 // FuzzLines reads any bytes as every format: what is wrong with a line is an error of that line, and the reader ends.
@@ -125,4 +128,17 @@ func TestLinesOfJSONAreOneRule(t *testing.T) {
 		require.NoError(t, r.err, line)
 		require.NoError(t, in.close())
 	}
+}
+
+// TestTextsThatAreNotUTF8AreErrors holds that a text of the command line, and the name of an output, do not become other texts in JSON.
+func TestTextsThatAreNotUTF8AreErrors(t *testing.T) {
+	in := textArguments([]string{"ö", "\xff"})
+	it, err := in.next()
+	require.NoError(t, errors.Join(err, it.err))
+	it, err = in.next()
+	require.NoError(t, err)
+	require.EqualError(t, it.failure(), "text 2: it is not valid UTF-8")
+	x := tensor.FromSlice([]int8{1})
+	require.ErrorContains(t, writeTensors(io.Discard, "", []string{"ö", "\xff"}, rlxc.Tensors{"ö": x, "\xff": x}),
+		`the name of output "\xff" is not UTF-8`)
 }

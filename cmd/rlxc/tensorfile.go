@@ -12,6 +12,7 @@ import (
 
 	"github.com/rlxc/rlxc"
 	"github.com/rlxc/rlxc/internal/files"
+	"github.com/rlxc/rlxc/internal/jsontext"
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/onnx"
 	"github.com/rlxc/rlxc/onnx/onnxpb"
@@ -83,6 +84,9 @@ var writers = map[string]func(w io.Writer, names []string, tensors rlxc.Tensors)
 func writeTensors(w io.Writer, indent string, names []string, tensors rlxc.Tensors) error {
 	before := "{\n"
 	for _, name := range names {
+		if jsontext.NotUTF8([]string{name}) >= 0 {
+			return fmt.Errorf("the name of output %q is not UTF-8, and JSON cannot hold it: rename the output", name)
+		}
 		key, err := json.Marshal(name)
 		if err != nil {
 			return err

@@ -4,6 +4,7 @@ package jsontext
 
 import (
 	"errors"
+	"slices"
 	"unicode/utf16"
 	"unicode/utf8"
 )
@@ -140,6 +141,12 @@ func (s *String) digit(c byte) error {
 		s.high = s.unit
 	}
 	return nil
+}
+
+// NotUTF8 returns the index of the first text that is not UTF-8, and −1 if there is none. JSON cannot hold such a text, and encoding/json
+// writes another.
+func NotUTF8(texts []string) int {
+	return slices.IndexFunc(texts, func(text string) bool { return !utf8.ValidString(text) })
 }
 
 // Check checks the strings of a text that is otherwise JSON.
