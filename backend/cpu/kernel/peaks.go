@@ -112,15 +112,18 @@ func (s *Set) measure(peak Peak, work float64, do func()) (rate, best float64) {
 	return median(rates), median(peaks)
 }
 
-// Measure returns the rate of a peak on several threads at once: the best of a few rounds of a millisecond or two, because other work of
-// the machine makes rounds slower, and never faster. It returns 0 if the level has no instruction for that peak.
+// roundTime is long enough that starting the threads of a round takes less than a hundredth of it.
+const roundTime = 4 * time.Millisecond
+
+// Measure returns the rate of a peak on several threads at once: the best of a few rounds, because other work of the machine makes rounds
+// slower, and never faster. It returns 0 if the level has no instruction for that peak.
 func (s *Set) Measure(peak Peak, threads int) (best float64) {
 	loop, n := s.peaks[peak], 1
 	if loop.work == 0 {
 		return 0
 	}
 	loop.run(n) // PeakRead allocates its memory in the first call, which must be the only one
-	for timeOf(func() { loop.run(n) }) < time.Millisecond {
+	for timeOf(func() { loop.run(n) }) < roundTime {
 		n *= 2
 	}
 	for range rounds {
