@@ -110,6 +110,7 @@ func (j *workerJob) work(c *cobra.Command) error {
 		return err
 	}
 	var run func() error
+	check := func() error { return nil }
 	switch e := e.(type) {
 	case *ortEngine:
 		fixed, err := e.Fix(in)
@@ -124,13 +125,13 @@ func (j *workerJob) work(c *cobra.Command) error {
 			return err
 		}
 		defer done()
-		run = again
+		run, check = again, func() error { return intact(e.program, nil) }
 	}
-	return serve(c.InOrStdin(), answer, j.Limits != nil, run)
+	return serve(c.InOrStdin(), answer, j.Limits != nil, run, check)
 }
 
-// serve answers each line of wishes with the times of that many runs.
-func serve(wishes io.Reader, answer *json.Encoder, settled bool, run func() error) error {
+// serve answers each line of wishes with the times of that many runs, after which it calls check.
+func serve(wishes io.Reader, answer *json.Encoder, settled bool, run, check func() error) error {
 	lines := bufio.NewScanner(wishes)
 	for lines.Scan() {
 		n, err := strconv.Atoi(lines.Text())
@@ -144,6 +145,9 @@ func serve(wishes io.Reader, answer *json.Encoder, settled bool, run func() erro
 				return err
 			}
 			b.MS[i] = ms(time.Since(begin))
+		}
+		if err := check(); err != nil {
+			return err
 		}
 		b.PeakBytes = peakMemory()
 		if settled {

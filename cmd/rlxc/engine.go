@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -94,8 +95,22 @@ func (e *own) Close() error {
 	return errors.Join(e.Session.Close(), e.program.Close(), e.model.Close())
 }
 
+// Run runs the session. It fails if a file that the program reads weights from was changed: then the outputs are those of no model.
+func (e *own) Run(ctx context.Context, in rlxc.Tensors) (rlxc.Tensors, error) {
+	out, err := e.Session.Run(ctx, in)
+	if err = intact(e.program, err); err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+// intact returns err, the error of a run, or the error of a file that the program reads weights from if the file was changed meanwhile.
+// Commands call intact after each run and before they print or write results, because a changed file makes other numbers, or NaN.
+func intact(p *rlxc.Program, err error) error { return cmp.Or(p.CheckFiles(), err) }
+
 // again prepares repetitions of a run that returned out: they copy no cache of a decoder. The cache stays with the device, each run
-// appends to it, and what it appended is taken back. close ends that.
+// appends to it, and what it appended is taken back. close ends that. run checks no files,
+// because its time is measured: callers call intact after the last run.
 func (e *own) again(ctx context.Context, in, out rlxc.Tensors) (run, close func() error, err error) {
 	in = maps.Clone(in)
 	cache, err := inside.Session(e.Session).HoldCache(in, out)
@@ -103,7 +118,7 @@ func (e *own) again(ctx context.Context, in, out rlxc.Tensors) (run, close func(
 		return nil, nil, err
 	}
 	run = func() error {
-		_, err := e.Run(ctx, in)
+		_, err := e.Session.Run(ctx, in)
 		return errors.Join(err, cache.Rewind())
 	}
 	if cache.Len() > 0 {

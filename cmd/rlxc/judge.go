@@ -138,7 +138,7 @@ func rerankCommand() *cobra.Command {
 			}
 			o.Truncated = t.truncated(c, items)
 			ranked, err := m.Rerank(c.Context(), query, plain(items), o)
-			if err != nil {
+			if err = intact(m.Program(), err); err != nil {
 				return err
 			}
 			if asJSON, _ := c.Flags().GetBool("json"); asJSON {

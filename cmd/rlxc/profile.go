@@ -176,7 +176,7 @@ func (r *running) profiled(ctx context.Context, e *own, in, out rlxc.Tensors, ti
 	run, done, err := e.again(ctx, in, out)
 	if err == nil {
 		defer done()
-		err = run()
+		err = intact(e.program, run())
 	}
 	if err != nil {
 		return nil, err

@@ -224,7 +224,7 @@ func (t *textCommand) do(c *cobra.Command, m *pipeline.Model, in *textReader, k 
 		if len(items) == 0 {
 			break
 		}
-		values, err := t.results(c, items, k)
+		values, err := t.results(c, m, items, k)
 		if err != nil {
 			return t.stop(file, err)
 		}
@@ -345,7 +345,7 @@ func (t *textCommand) stop(file *results, err error) error {
 }
 
 // results runs the task on the items that are texts.
-func (t *textCommand) results(c *cobra.Command, items []item, k task) ([]any, error) {
+func (t *textCommand) results(c *cobra.Command, m *pipeline.Model, items []item, k task) ([]any, error) {
 	good := make([]item, 0, len(items))
 	for _, it := range items {
 		if it.err == nil {
@@ -353,7 +353,7 @@ func (t *textCommand) results(c *cobra.Command, items []item, k task) ([]any, er
 		}
 	}
 	some, err := k.run(c.Context(), good, t.truncated(c, good))
-	if err != nil {
+	if err = intact(m.Program(), err); err != nil {
 		return nil, err
 	}
 	values := make([]any, len(items))
