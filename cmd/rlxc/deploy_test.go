@@ -63,7 +63,17 @@ func TestDeployIsClosed(t *testing.T) {
 		require.Contains(t, network, "port: "+m[1], "who reaches the port")
 	}
 	require.Contains(t, network, "policyTypes: [Ingress]")
+	_, ingress, _ := strings.Cut(network, "\n  ingress:\n")
+	require.Regexp(t, `^    - from:\n`, ingress, "a rule without peers lets in everybody")
+	require.Equal(t, 1, len(regexp.MustCompile(`(?m)^    - `).FindAllString(ingress, -1)), "and so does another rule without peers")
+	require.NotContains(t, ingress, "ipBlock")
+	label := regexp.MustCompile(`  podSelector:\n    matchLabels:\n      (\S+: \S+)\n`).FindStringSubmatch(network)
+	require.NotNil(t, label)
+	require.Contains(t, deployment, "\n        "+label[1]+"\n", "the policy is for the pods of the deployment")
 	customization := read("kubernetes/kustomization.yaml")
+	image := regexp.MustCompile(`image: (\S+)`)
+	require.Regexp(t, `- name: `+image.FindStringSubmatch(deployment)[1]+`\n(.*\n)? +newTag: \d`, customization, "the image has a version")
+	require.Regexp(t, `:\d`, image.FindStringSubmatch(runtime)[1], "the image has a version")
 	files, err := filepath.Glob("../../deploy/*/*.yaml")
 	require.NoError(t, err)
 	for _, file := range files {
