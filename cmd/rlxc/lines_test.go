@@ -139,6 +139,6 @@ func TestTextsThatAreNotUTF8AreErrors(t *testing.T) {
 	require.NoError(t, err)
 	require.EqualError(t, it.failure(), "text 2: it is not valid UTF-8")
 	x := tensor.FromSlice([]int8{1})
-	require.ErrorContains(t, writeTensors(io.Discard, "", []string{"ö", "\xff"}, rlxc.Tensors{"ö": x, "\xff": x}),
+	require.ErrorContains(t, writeTensors(io.Discard, "", "", []string{"ö", "\xff"}, rlxc.Tensors{"ö": x, "\xff": x}),
 		`the name of output "\xff" is not UTF-8`)
 }

@@ -249,10 +249,7 @@ func (r *runReport) writeJSON(w io.Writer) error {
 		return err
 	}
 	before, after, _ := strings.Cut(text.String(), "\"outputs\": null")
-	if _, err := io.WriteString(w, before+"\"outputs\": "); err != nil {
-		return err
-	}
-	if err := writeTensors(w, "  ", r.names, r.Outputs); err != nil {
+	if err := writeTensors(w, before+"\"outputs\": ", "  ", r.names, r.Outputs); err != nil {
 		return err
 	}
 	_, err := io.WriteString(w, after)

@@ -72,7 +72,7 @@ var writers = map[string]func(w io.Writer, names []string, tensors rlxc.Tensors)
 		return tensor.WriteNPZ(w, list)
 	},
 	".json": func(w io.Writer, names []string, tensors rlxc.Tensors) error {
-		err := writeTensors(w, "", names, tensors)
+		err := writeTensors(w, "", "", names, tensors)
 		if err == nil {
 			_, err = io.WriteString(w, "\n")
 		}
@@ -80,13 +80,19 @@ var writers = map[string]func(w io.Writer, names []string, tensors rlxc.Tensors)
 	},
 }
 
-// writeTensors writes tensors as a JSON object, one after the other on separate lines.
-func writeTensors(w io.Writer, indent string, names []string, tensors rlxc.Tensors) error {
-	before := "{\n"
+// writeTensors writes lead, which is JSON, and then tensors as an object, one after the other on separate lines. It writes nothing if JSON
+// cannot hold a name or a string.
+func writeTensors(w io.Writer, lead, indent string, names []string, tensors rlxc.Tensors) error {
+	if i := jsontext.NotUTF8(names); i >= 0 {
+		return fmt.Errorf("the name of output %q is not UTF-8, and JSON cannot hold it: rename the output", names[i])
+	}
 	for _, name := range names {
-		if jsontext.NotUTF8([]string{name}) >= 0 {
-			return fmt.Errorf("the name of output %q is not UTF-8, and JSON cannot hold it: rename the output", name)
+		if t := tensors[name]; t.DType() == tensor.String && !t.IsSequence() && jsontext.NotUTF8(t.Strings()) >= 0 {
+			return fmt.Errorf("output %q: %w", name, t.WriteJSON(io.Discard))
 		}
+	}
+	before := lead + "{\n"
+	for _, name := range names {
 		key, err := json.Marshal(name)
 		if err != nil {
 			return err
