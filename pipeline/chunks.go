@@ -126,8 +126,9 @@ func (c *chunker) split(text string) (chunks []Chunk, err error) {
 	}
 }
 
-// cut returns the number of tokens of the chunk that text begins with, and the rank of the boundary at its end. The chunk ends more than
-// beyond bytes after its beginning. The count is 0 if no such chunk fits. s is the beginning of text.
+// cut chooses the end of the first chunk of a text. It returns the number of tokens of the chunk, and the rank of the boundary at its end:
+// an index of boundaries. The chunk has more than beyond bytes, so that it is not a part of the chunk before it. The count is 0 if no such
+// chunk fits into a sequence. s must be the stretch of text. cut fails as encode does.
 func (c *chunker) cut(s stretch, text string, beyond int) (count, rank int, err error) {
 	for n := s.fit; n > 0; n = count - 1 {
 		if count, rank = s.end(text, n, beyond); count == 0 {
@@ -141,14 +142,16 @@ func (c *chunker) cut(s stretch, text string, beyond int) (count, rank int, err 
 	return 0, 0, nil
 }
 
-// A stretch is the beginning of a text, as tokens.
+// A stretch is the beginning of a text, as tokens: those that fit into a sequence of the maximum length, and one more if the text has more.
+// The prompt and special tokens are not in it, but in the sequence. For example, with at most 4 tokens a sequence, of which [CLS] and [SEP]
+// are two, the stretch of "a cat sat down" has the three tokens "a", "cat" and "sat", of which 2 fit.
 type stretch struct {
-	// spans are the bytes of the text that each token comes from, without white space at both ends. The span of a token of white space is
-	// empty, and at the end of the token before it.
+	// spans holds for each token the offsets of the bytes of the text that the token comes from. White space at the ends of these bytes is
+	// left out. The span of a token that is white space is empty and begins where the span before it ends.
 	spans []tokenizer.Span
-	words []int // number of each token's word
-	fit   int   // how many of the tokens fit into a sequence: all of them, or all but one or two
-	whole bool  // whether a sequence with all of the text fits
+	words []int // for each token, the number of its word: tokens of one word have the same
+	fit   int   // number of the tokens, from the first on, that fit into a sequence
+	whole bool  // whether the stretch is the whole text and fits into a sequence
 }
 
 // bytesAToken is the number of bytes for each token of a chunk that are encoded first. English has 4 to 5, and more are encoded if needed.
@@ -200,8 +203,9 @@ func (c *chunker) encode(text string) (stretch, error) {
 	}
 }
 
-// boundaries report whether a chunk may end after the first k tokens of a stretch, k above 0, by preference. text is what the tokens come
-// from, and what follows them. In all of them, the token after the boundary comes from other characters than the token before it.
+// boundaries are the kinds of positions where a chunk may end, the best first: at white space, between two words, between two tokens. Each
+// function reports whether the position after the first k tokens of a stretch, 1 to all, is of that kind. text is the text that s is the
+// stretch of. None of them is within a character: the tokens on both sides come from other characters.
 var boundaries = []func(s stretch, text string, k int) bool{
 	func(s stretch, text string, k int) bool {
 		return s.apart(k) && afterSpace(text, s.spans[k-1].End) > s.spans[k-1].End

@@ -17,7 +17,7 @@ import (
 // A sequence is one sequence of tokens on its way through the model.
 type sequence struct {
 	ids, types []int64
-	past       *prefix // what the model has read before ids; nil for nothing
+	past       *prefix // tokens before ids, whose keys and values the model gets from an earlier run; nil for none
 	hidden     int     // how many tokens at the end the attention does not see
 	words      []int64 // for a model that labels words: the word of each token, from 1
 	count      int     // of words
@@ -29,11 +29,13 @@ type sequence struct {
 	err   error // of take
 }
 
-// extent is the size of the sequence.
+// extent returns the size of the sequence.
 func (s *sequence) extent() extent { return extent{s.past.length(), len(s.ids)} }
 
-// An extent is the size of a sequence: the tokens of its prefix, which a batch does not compute again, and its other tokens. Sequences of
-// one batch have prefixes of one length. A gap between prefix and tokens would need a mask that GroupQueryAttention does not have.
+// An extent is the size of a sequence: the number of tokens of its prefix, which are not computed again, and the number of its ids. The
+// scheduler only puts sequences whose prefixes have the same length into one batch. A shorter prefix would be padded to the length of the
+// longest, and a mask would have to hide this padding, which is between the prefix and the ids: GroupQueryAttention of onnxruntime has no
+// such mask. Sequences of one batch may differ in tokens: their ids are padded at the end.
 type extent struct{ past, tokens int }
 
 // compare orders extents by the prefix, and then by the other tokens.

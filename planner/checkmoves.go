@@ -132,13 +132,18 @@ type market struct {
 	room    int64 // bytes of the fast memory, at most extents
 }
 
-// A buyer is a buffer that pays for the bytes that it moves and for the fast memory that it occupies.
+// A buyer is a buffer that gets memory, in the check of the proof (see Prices): it pays for the bytes that it moves, and the price of each
+// step for each byte of the fast memory that it occupies in that step.
 type buyer struct {
-	buffer              int
-	bytes, extent, slow int64 // for one move; in the fast memory; for all moves in the slow memory
-	uses                []int
-	writes              []bool
-	cases               map[int]bool // case of the proof, by gap
+	buffer int    // index in the problem
+	bytes  int64  // size: moved when it leaves the fast memory, and again when it comes back
+	extent int64  // bytes of the fast memory that it occupies
+	slow   int64  // bytes moved if it is in the slow memory for its whole life
+	uses   []int  // steps, ascending
+	writes []bool // for each use, whether the step writes the buffer
+	// cases holds the decisions under which a part of the proof is checked, by Prices.Gap: true within Yes, false within No. A gap without
+	// an entry is not decided.
+	cases map[int]bool
 }
 
 // add adds a buffer that gets memory.

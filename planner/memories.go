@@ -56,18 +56,20 @@ const (
 	slowDevice
 )
 
-// A mover is a planned buffer that a search divides between two memories.
+// A mover is a buffer that gets memory, and for which a search decides in which memory it is when.
 //
-// A way of the buffer has an element for each use. Element 0 is true if the buffer is in the slow memory for its whole life. Otherwise
-// element k is true if the buffer is away from the fast memory between use k-1 and use k.
+// A decision for all of its life is called a way. A way is a list of as many elements as the buffer has uses, which are counted from 0.
+// Element 0 is true if the buffer is in the slow memory for its whole life; then all other elements are false. Element k above 0 is true
+// if the buffer is away from the fast memory between use k-1 and use k. For example, a buffer with the uses 0, 2, 7 and 8 that is away from
+// step 3 to step 6 has the way [false, false, true, false].
 type mover struct {
 	buffer int    // index in the problem
-	bytes  int64  // bytes that each move between the memories moves
-	extent int64  // bytes that it occupies: with its guard, rounded up to the alignment of all offsets
-	slow   int64  // bytes that it moves in the slow memory for its whole life
-	uses   []int  // indices in the list of all steps with uses, ascending
-	writes []bool // whether the step writes it, by use
-	fixed  []int8 // decision for each element of a way: 1 if it has to be true, -1 if it has to be false, 0 if it is free
+	bytes  int64  // size of the buffer: moved when it leaves the fast memory, and again when it comes back
+	extent int64  // bytes of the fast memory that it occupies: with its guard, rounded up to the alignment of all offsets
+	slow   int64  // bytes moved if it is in the slow memory for its whole life: its size for each read and each write
+	uses   []int  // ascending indices in the list of the steps that use any mover
+	writes []bool // for each use, whether the step writes the buffer
+	fixed  []int8 // for each element of a way: 1 if the search has decided that it is true, -1 if that it is false, 0 if it is free
 }
 
 // movers checks that a problem can be planned for two memories. It returns the planned buffers and the steps with uses, ascending. Between
@@ -250,7 +252,8 @@ func (p *Problem) stretches(movers []mover, ways [][]bool) (cut *Problem, of []i
 			add(i, slowDevice, b.First, b.Last)
 			continue
 		}
-		first, left := b.First, 0 // of the stretch; the step after the first stretch
+		first := b.First // first step of the stretch
+		left := 0        // number of stretches of the problem when the buffer leaves for the first time; 0 before
 		for k := 1; k < len(way); k++ {
 			if !way[k] {
 				continue

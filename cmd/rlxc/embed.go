@@ -97,7 +97,7 @@ A file of another model, or of other options, is refused.`,
 			if t.chunk > 0 {
 				example.place(&chunkPlace{})
 				if _, err := m.Chunks(c.Context(), "", t.chunk, t.overlap, o); err != nil {
-					return err // of the flags, whatever the texts are
+					return err // Chunks checks the flags, also without a text
 				}
 				in = t.chunked(c.Context(), in, m, o)
 			}

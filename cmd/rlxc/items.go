@@ -40,7 +40,7 @@ func (t *textCommand) chunked(ctx context.Context, in *textReader, m *pipeline.M
 	out := *in
 	var document item
 	var chunks []pipeline.Chunk // parts of document
-	number := 0                 // of the first that next has not returned
+	number := 0                 // index of the first chunk that next has not returned
 	out.next = func() (item, error) {
 		if number == len(chunks) {
 			var err error

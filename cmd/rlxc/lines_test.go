@@ -76,7 +76,7 @@ func TestInputsThatChangeAreErrors(t *testing.T) {
 			},
 			"overwritten": func(file string) error {
 				err := os.WriteFile(file, data, 0o600)
-				return errors.Join(err, os.Chtimes(file, time.Time{}, time.Unix(1, 0))) // as if the clock had ticked
+				return errors.Join(err, os.Chtimes(file, time.Time{}, time.Unix(1, 0))) // the clock may not have ticked since
 			},
 		} {
 			t.Run(name+" "+change, func(t *testing.T) {

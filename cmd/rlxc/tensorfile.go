@@ -87,8 +87,10 @@ func writeTensors(w io.Writer, lead, indent string, names []string, tensors rlxc
 		return fmt.Errorf("the name of output %q is not UTF-8, and JSON cannot hold it: rename the output", names[i])
 	}
 	for _, name := range names {
-		if t := tensors[name]; t.DType() == tensor.String && !t.IsSequence() && jsontext.NotUTF8(t.Strings()) >= 0 {
-			return fmt.Errorf("output %q: %w", name, t.WriteJSON(io.Discard))
+		if t := tensors[name]; t.DType() == tensor.String {
+			if err := t.WriteJSON(io.Discard); err != nil {
+				return fmt.Errorf("output %q: %w", name, err)
+			}
 		}
 	}
 	before := lead + "{\n"

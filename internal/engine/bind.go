@@ -182,13 +182,13 @@ func (b *Binding) Explained() (*planner.Problem, *planner.Plan) {
 	p.Buffers = slices.Clone(p.Buffers)
 	for step, n := range planned.Steps {
 		for _, v := range n.Inputs {
-			if b := bufferOf(planned, v); b >= 0 {
-				addUse(&p.Buffers[b], &p.Buffers[b].Reads, step)
+			if i := bufferOf(planned, v); i >= 0 {
+				addUse(&p.Buffers[i], &p.Buffers[i].Reads, step)
 			}
 		}
 		for _, v := range n.Outputs {
-			if b := bufferOf(planned, v); b >= 0 {
-				addUse(&p.Buffers[b], &p.Buffers[b].Writes, step)
+			if i := bufferOf(planned, v); i >= 0 {
+				addUse(&p.Buffers[i], &p.Buffers[i].Writes, step)
 			}
 		}
 	}
@@ -426,11 +426,8 @@ func claim(p *backend.Planned, t *target.Target, held []*ir.Value) proof.Claim {
 	}
 	c.Layout = p.Layout
 	c.Region = func(v *ir.Value) (proof.Region, bool) {
-		if l := ir.LayoutIn(p.Layouts, v); l != nil {
-			v = l.Root
-		}
-		if b := p.Buffers[v.ID]; b >= 0 {
-			return region(b)
+		if i := bufferOf(p, v); i >= 0 {
+			return region(i)
 		}
 		return proof.Region{}, false
 	}

@@ -7,16 +7,10 @@ import (
 	_ "github.com/rlxc/rlxc/backend/cuda"
 )
 
-// With the tag gpu, sequences of sizes run on the NVIDIA device of this machine as well, and no others with -model-sequences=1.
+// With the tag gpu, sequences of sizes run on the NVIDIA device of this machine as well, if -model-sequences is above 1.
 func init() {
 	cacheBackends = append(cacheBackends, "cuda")
-	sequenceWays = append(sequenceWays[:0:0], sequenceWays...)
-	for _, unpad := range []bool{false, true} {
-		w := sequenceWays[0]
-		w.name, w.options, w.long = "cuda", rlxc.CompileOptions{Backend: "cuda", Unpad: unpad}, true
-		if unpad {
-			w.name = "cuda, unpadded"
-		}
-		sequenceWays = append(sequenceWays, w)
-	}
+	sequenceWays = append(sequenceWays,
+		sequenceWay{"cuda", rlxc.CompileOptions{Backend: "cuda"}, true},
+		sequenceWay{"cuda, unpadded", rlxc.CompileOptions{Backend: "cuda", Unpad: true}, true})
 }

@@ -45,12 +45,15 @@ var cacheBackends = []string{""}
 var sequenceFixtures = []string{"bert-tiny", "bert-tiny-dynamo", "bert-tiny-fp16", "bert-tiny-int4", "bert-tiny-int8-dynamic",
 	"bert-tiny-int8-qdq", "bert-tiny-mlm", "bert-tiny-opset11", "distilbert", "roberta", "minilm", "minilm-int8-dynamic"}
 
-// sequenceWays are options that change what is planned. Ordinary tests leave the long ones out.
-var sequenceWays = []struct {
+// A sequenceWay is options that change what is planned.
+type sequenceWay struct {
 	name    string
 	options rlxc.CompileOptions
-	long    bool
-}{
+	long    bool // whether ordinary tests leave it out
+}
+
+// sequenceWays are the options that TestSequencesOfModels compiles each model with.
+var sequenceWays = []sequenceWay{
 	{"as it is", rlxc.CompileOptions{}, false},
 	{"unpadded", rlxc.CompileOptions{Unpad: true}, false},
 	{"in slices of the batch", rlxc.CompileOptions{MemoryLimit: 1}, false}, // as much as the recorded sizes need
