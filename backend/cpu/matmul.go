@@ -75,7 +75,7 @@ func (d *processor) batch(n *ir.Node) (*kernel.BatchGemm, tensor.Shape) {
 	out := n.Outputs[0].Type.Sizes()
 	a := n.Inputs[ir.MatMulA].Type.Sizes()
 	lead := out[:len(out)-2]
-	return d.set.NewBatchGemm(lead.Elements(), out[len(out)-2], out[len(out)-1], a[len(a)-1]), lead
+	return d.set.NewBatchGemm(lead.Elements(), out[len(out)-2], out[len(out)-1], a[len(a)-1], d.Threads()), lead
 }
 
 func bindMatMul(b *binder, n *ir.Node, in, out []operand) (step, error) {
@@ -166,8 +166,8 @@ func (d *processor) halfMatMulEntry(inner entry) entry {
 		rows, cols, k := packedSizes(n)
 		tile := d.halfTile(n)
 		last := rows - (ceilDiv(rows, tile)-1)*tile
-		sizes := []int64{int64(d.Threads() * align(max(d.set.NewGemmStored(tile, cols, k).ScratchBytes(),
-			d.set.NewGemmStored(last, cols, k).ScratchBytes())))}
+		sizes := []int64{int64(d.Threads() * align(max(d.set.NewGemmStored(tile, cols, k, d.Threads()).ScratchBytes(),
+			d.set.NewGemmStored(last, cols, k, d.Threads()).ScratchBytes())))}
 		for _, v := range target.HalfValues(n) {
 			elements := v.Type.Elements()
 			if tile < rows && hasRows(n, v) {

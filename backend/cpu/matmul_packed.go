@@ -65,8 +65,8 @@ func bindF32(b *binder, n *ir.Node, in, out []operand) (step, error) {
 func bindHalfPacked(weight *ir.Packed) bindFunc {
 	return func(b *binder, n *ir.Node, in, out []operand) (step, error) {
 		rows, cols, k := packedSizes(n)
-		g, weights := b.d.set.NewGemmStored(rows, cols, k), b.d.set.NewPackB(k, cols).StoredHalf(tensor.Of[uint16](weight.Data),
-			weight.Data.DType() == tensor.BF16)
+		g := b.d.set.NewGemmStored(rows, cols, k, b.d.Threads())
+		weights := b.d.set.NewPackB(k, cols).StoredHalf(tensor.Of[uint16](weight.Data), weight.Data.DType() == tensor.BF16)
 		e, scratch, each := epilogueOf(n, in, out), b.scratchBytes(0), align(g.ScratchBytes())
 		e.args.ARow, e.args.ACol = k, 1
 		return step{parts: g.Parts(), run: func(m *machine, part, worker int) {

@@ -33,7 +33,7 @@ func (d *processor) matMulNBitsEntry() entry {
 				return []int64{int64(d.Threads() * align(4*op.K)), int64(bytes), int64(4 * scales)}
 			}
 			if !op.Int8 {
-				return []int64{int64(d.Threads() * align(d.set.NewGemmStored(rows, op.N, op.K).ScratchBytes()))}
+				return []int64{int64(d.Threads() * align(d.set.NewGemmStored(rows, op.N, op.K, d.Threads()).ScratchBytes()))}
 			}
 			g := d.newGemmBlocksS8(n, rows)
 			return []int64{int64(d.Threads() * align(g.ScratchBytes())), int64(rows * g.RowBytes()), int64(4 * rows * g.RowScales())}
@@ -45,7 +45,8 @@ func (d *processor) matMulNBitsEntry() entry {
 // newGemmBlocksS8 plans the product of a node whose activations are rounded.
 func (d *processor) newGemmBlocksS8(n *ir.Node, rows int) *kernel.GemmBlocksS8 {
 	op := n.Op.(ir.MatMulNBits)
-	return d.set.NewGemmBlocksS8(rows, op.N, op.K, op.Block, packedBits(op), ir.Operand(n.Inputs, ir.NBitsZeros) != nil)
+	return d.set.NewGemmBlocksS8(rows, op.N, op.K, op.Block, packedBits(op), ir.Operand(n.Inputs, ir.NBitsZeros) != nil,
+		d.Threads())
 }
 
 // newGemmDigits plans the product of few rows; nil where there is none that is faster than the others.
@@ -170,7 +171,7 @@ func bindNBits(b *binder, n *ir.Node, in, out []operand) (step, error) {
 		}}), nil
 	}
 	if !op.Int8 {
-		g, weights := b.d.set.NewGemmStored(rows, op.N, op.K),
+		g, weights := b.d.set.NewGemmStored(rows, op.N, op.K, b.d.Threads()),
 			b.d.set.NewPackBlocks(op.K, op.N, op.Block, packedBits(op)).StoredBlocks(w.Data.Bytes())
 		each := align(g.ScratchBytes())
 		return step{parts: g.Parts(), run: func(m *machine, part, worker int) {

@@ -32,7 +32,7 @@ type fewProduct struct {
 }
 
 func (d *processor) newFewProduct(c coding, rows, n int) fewProduct {
-	f := fewProduct{rows: rows, k: c.k, n: n, floats: d.set.NewGemmStored(rows, n, c.k)}
+	f := fewProduct{rows: rows, k: c.k, n: n, floats: d.set.NewGemmStored(rows, n, c.k, 1)}
 	if p := c.pack(d.set); !c.form.IsWide() && c.block == 0 {
 		f.bytes = d.set.NewGemmDigits(rows, n, c.k, p.Block, p.Bits, kernel.FloatRows)
 	}
@@ -94,7 +94,7 @@ func (d *processor) storedRecurrentScratch(n *ir.Node, p *recurrentPlan) (bytes 
 	}
 	if w := n.Inputs[ops.RecurrentW]; isStoredRecurrent(w) {
 		few := d.newFewProduct(coding(w, p.width), min(rows, fewInputs), cols)
-		bytes = max(few.scratchBytes(), align(d.set.NewGemmStored(rows, cols, p.width).ScratchBytes()))
+		bytes = max(few.scratchBytes(), align(d.set.NewGemmStored(rows, cols, p.width, ceilDiv(d.Threads(), p.directions)).ScratchBytes()))
 	}
 	if r := n.Inputs[ops.RecurrentR]; isStoredRecurrent(r) {
 		bytes = max(bytes, align(d.set.WidenBytes()))
@@ -162,7 +162,7 @@ func (p recurrentPlan) storedInputs(b *binder, n *ir.Node, own int) (step, error
 			few.run(&a, &weights[d], worker.bytes(m)[id*own:][:own])
 		}}, nil
 	}
-	g := b.d.set.NewGemmStored(rows, cols, p.width)
+	g := b.d.set.NewGemmStored(rows, cols, p.width, ceilDiv(b.d.Threads(), p.directions))
 	each := g.Parts()
 	return step{parts: p.directions * each, run: func(m *machine, part, id int) {
 		a := args(m, part/each)

@@ -26,7 +26,7 @@ func TestRunsAllocateNothing(t *testing.T) {
 }
 
 func allocBatchGemm(s *Set) (func(), float64) {
-	plan := s.NewBatchGemm(2, 20, 30, 10)
+	plan := s.NewBatchGemm(2, 20, 30, 10, 1)
 	args := &BatchGemmArgs{GemmArgs: GemmArgs{A: ramp(400), ARow: 10, ACol: 1, B: ramp(600), C: make([]float32, 1200), CRow: 30, Alpha: 1,
 		Act: Gelu},
 		BRow: 30, BCol: 1, AOffset: []int{0, 200}, BOffset: []int{0, 300}, COffset: []int{0, 600}}

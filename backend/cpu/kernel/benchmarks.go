@@ -155,7 +155,7 @@ func benchGemmBlocks(m, n, k int) func(s *Set) (func(), float64) {
 				run()
 			}, work
 		}
-		plan := s.NewGemmStored(m, n, k)
+		plan := s.NewGemmStored(m, n, k, 1)
 		b, scratch := pack.StoredBlocks(packed), make([]byte, plan.ScratchBytes())
 		return eachPart(plan.Parts(), func(part int) { plan.Run(part, args, &b, scratch) }), work
 	}

@@ -37,7 +37,7 @@ type GemmArgs struct {
 // NewGemm plans C[m,n] = A[m,k]·B[k,n] for a packed B, and that number of workers. These have no influence on results.
 func (s *Set) NewGemm(m, n, k, workers int) *Gemm {
 	g := &Gemm{M: m, N: n, K: k, set: s, blocking: s.newBlocking(&s.gemm, m, n, k, blockRows)}
-	g.blocking.cutRows(workers)
+	g.blocking.cutRows(workers, 0)
 	return g
 }
 

@@ -28,12 +28,14 @@ type BatchGemmArgs struct {
 // constant B.
 const batchBlockRows = 512
 
-// NewBatchGemm plans batch products of C[m,n] = A[m,k]·B[k,n].
-func (s *Set) NewBatchGemm(batch, m, n, k int) *BatchGemm {
+// NewBatchGemm plans batch products of C[m,n] = A[m,k]·B[k,n] for that many workers, which have no influence on results.
+func (s *Set) NewBatchGemm(batch, m, n, k, workers int) *BatchGemm {
 	// Packing a panel costs about as much as two tiles of rows.
 	const packedTiles = 4
-	return &BatchGemm{Batch: batch, M: m, N: n, K: k, set: s, one: s.newBlocking(&s.gemm, m, n, k, batchBlockRows),
+	g := &BatchGemm{Batch: batch, M: m, N: n, K: k, set: s, one: s.newBlocking(&s.gemm, m, n, k, batchBlockRows),
 		direct: m <= packedTiles*s.gemm.rows}
+	g.one.cutRows(ceilDiv(workers, max(1, batch)), g.one.panelCost(2*s.gemm.rows))
+	return g
 }
 
 // Parts is the number of independent pieces.

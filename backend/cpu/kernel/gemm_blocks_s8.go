@@ -75,11 +75,12 @@ func (s *Set) quantizeRow(dst []uint8, offset int32, scales []float32, scaleStep
 	quantize(pointerAt(dst, at), offset, pointerAt(scales, whole*scaleStep), scaleStep, pointerAt(src, at), pointerAt(rest, at), 1, left)
 }
 
-// NewGemmBlocksS8 plans C[m,n] = A[m,k]·B[k,n] for an A and a B quantised in blocks of the given length. Without zeros, all zero
-// points of B are in the middle.
-func (s *Set) NewGemmBlocksS8(m, n, k, block, bits int, zeros bool) *GemmBlocksS8 {
+// NewGemmBlocksS8 plans C[m,n] = A[m,k]·B[k,n] for an A and a B quantised in blocks of the given length, and that number of workers, which
+// have no influence on results. Without zeros, all zero points of B are in the middle.
+func (s *Set) NewGemmBlocksS8(m, n, k, block, bits int, zeros bool, workers int) *GemmBlocksS8 {
 	g := &GemmBlocksS8{M: m, N: n, K: k, set: s, pack: s.NewPackBlocks(k, n, block, bits), zeros: zeros && bits == 8}
 	g.blocking = s.newBlocking(&s.gemm, m, n, g.RowBytes()/4, blockRows)
+	g.blocking.cutRows(workers, k*s.gemm.cols()/decodedPerNanosecond)
 	return g
 }
 

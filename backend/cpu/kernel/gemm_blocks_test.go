@@ -64,7 +64,7 @@ func testGemmBlocks(t *testing.T, s *Set, r *rand.Rand, m, n, k, block, bits int
 		pack.Run(p, bytesOfFloats(packed.inner), src, scales, zeros)
 	}
 	packed.check(t, "packing "+what)
-	plan, b := s.NewGemmStored(m, n, k), pack.StoredBlocks(bytesOfFloats(packed.inner))
+	plan, b := s.NewGemmStored(m, n, k, 1+r.IntN(40)), pack.StoredBlocks(bytesOfFloats(packed.inner))
 	scratch := newGuarded(plan.ScratchBytes()/4, 0)
 	for p := range plan.Parts() {
 		plan.Run(p, &g.args, &b, bytesOfFloats(scratch.inner))
@@ -127,7 +127,7 @@ func testGemmHalf(t *testing.T, s *Set, r *rand.Rand, m, n, k int) {
 	}
 	packed := operand[uint16](len(wide))
 	narrow(packed, wide)
-	plan, b := s.NewGemmStored(m, n, k), pack.StoredHalf(packed, bf16)
+	plan, b := s.NewGemmStored(m, n, k, 1+r.IntN(40)), pack.StoredHalf(packed, bf16)
 	scratch := newGuarded(plan.ScratchBytes()/4, 0)
 	for p := range plan.Parts() {
 		plan.Run(p, &g.args, &b, bytesOfFloats(scratch.inner))
@@ -139,7 +139,7 @@ func testGemmHalf(t *testing.T, s *Set, r *rand.Rand, m, n, k int) {
 // testGemmBlocksS8 multiplies the same B by quantised values of A: the result is that of the values that they stand for.
 func testGemmBlocksS8(t *testing.T, s *Set, r *rand.Rand, g *gemmCase, packed *guarded, block, bits int, zeros bool, what string) {
 	t.Helper()
-	plan := s.NewGemmBlocksS8(g.m, g.n, g.k, block, bits, zeros)
+	plan := s.NewGemmBlocksS8(g.m, g.n, g.k, block, bits, zeros, 1+r.IntN(40))
 	g.args.ARow, g.args.ACol, g.args.Alpha = g.k+r.IntN(3), 1, 1
 	g.a = random(r, g.m*g.args.ARow)
 	clear(g.a.inner[:min(block, g.k)]) // a block of zeros
@@ -184,9 +184,9 @@ func TestDecodedBlocks(t *testing.T) {
 	for _, s := range sets() {
 		row := 4 * s.gemm.cols()
 		for _, m := range []int{1, 2 * s.gemm.rows} {
-			block := s.NewGemmStored(m, 100, 1<<20).ScratchBytes() - 2*storedRows*row
+			block := s.NewGemmStored(m, 100, 1<<20, 1).ScratchBytes() - 2*storedRows*row
 			require.InDelta(t, s.caches.l1/2, block, float64(storedRows*row+s.caches.l1/64), "%v, %d rows", s.Level, m)
-			require.Equal(t, row*(40+2*storedRows), s.NewGemmStored(m, 100, 33).ScratchBytes())
+			require.Equal(t, row*(40+2*storedRows), s.NewGemmStored(m, 100, 33, 1).ScratchBytes())
 		}
 	}
 }

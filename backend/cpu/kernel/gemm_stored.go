@@ -120,13 +120,17 @@ type GemmStored struct {
 	blocking blocking
 }
 
-// NewGemmStored plans C[m,n] = A[m,k]·B[k,n].
-func (s *Set) NewGemmStored(m, n, k int) *GemmStored {
+// decodedPerNanosecond is about how many stored weights are decoded in a nanosecond.
+const decodedPerNanosecond = 8
+
+// NewGemmStored plans C[m,n] = A[m,k]·B[k,n] for that many workers, which have no influence on results.
+func (s *Set) NewGemmStored(m, n, k, workers int) *GemmStored {
 	g := &GemmStored{M: m, N: n, K: k, set: s, blocking: s.newBlocking(&s.gemm, m, n, k, blockRows)}
 	if m <= 2*s.gemm.rows { // a block that few rows of A use stays in half of the L1 cache
 		g.blocking.kBlock = evenBlock(k, s.caches.l1/2/(4*s.gemm.cols()))
 	}
 	g.blocking.kBlock = roundUp(g.blocking.kBlock, storedRows)
+	g.blocking.cutRows(workers, k*s.gemm.cols()/decodedPerNanosecond)
 	return g
 }
 

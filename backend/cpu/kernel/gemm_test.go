@@ -239,7 +239,7 @@ func testBatchGemm(t *testing.T, s *Set, r *rand.Rand, m, n, k int) {
 	if args.Residual != nil {
 		args.ResidOffset = []int{0, 0}
 	}
-	plan := s.NewBatchGemm(2, m, n, k)
+	plan := s.NewBatchGemm(2, m, n, k, 1+r.IntN(40))
 	scratch := newGuarded(plan.ScratchBytes()/4, 0)
 	for p := range plan.Parts() {
 		plan.Run(p, args, bytesOfFloats(scratch.inner))

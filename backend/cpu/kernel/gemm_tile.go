@@ -126,10 +126,11 @@ func (b *blocking) spread(workers int) {
 }
 
 // cutRows doubles the blocks of rows while that lets a number of workers be done sooner by a tenth: the parts of a matrix of few panels are
-// too few for all workers, or do not spread evenly. A block has two tiles of rows at least, which share what a panel costs to read.
-func (b *blocking) cutRows(workers int) {
+// too few for all workers, or do not spread evenly. A block has two tiles of rows at least, which share what a panel costs to read. Each
+// part spends prepare nanoseconds on a panel before it multiplies: to decode it, or to pack it.
+func (b *blocking) cutRows(workers, prepare int) {
 	time := func(blocks int) int {
-		panel := b.panelCost(ceilDiv(b.m, blocks))
+		panel := prepare + b.panelCost(ceilDiv(b.m, blocks))
 		return ceilDiv(blocks*b.panelGroups, workers) * (callNanoseconds + b.panelsPerPart*panel)
 	}
 	for blocks := 2 * b.rowBlocks; blocks <= b.m/(2*b.tile.rows); blocks *= 2 {

@@ -59,39 +59,82 @@ func TestProductsShareNoRegisters(t *testing.T) {
 func TestProductsOfWorkers(t *testing.T) {
 	eachLevel(t, func(t *testing.T, s *Set) {
 		for _, m := range []int{33, 97, 200} {
-			testProductOfWorkers(t, s, m)
+			testProductOfWorkers(t, s, m, 480)
 		}
+		testProductOfWorkers(t, s, 200, 40)
 	})
 }
 
-func testProductOfWorkers(t *testing.T, s *Set, m int) {
+func testProductOfWorkers(t *testing.T, s *Set, m, n int) {
 	t.Helper()
-	const n, k = 480, 512
+	const k, block, bits = 512, 32, 4
 	r := newRand()
 	a, b, bias := random(r, m*k).inner, random(r, k*n).inner, random(r, n).inner
+	args := GemmArgs{A: a, ARow: k, ACol: 1, CRow: n, Alpha: 1, Bias: bias, Act: Gelu}
 	pack := s.NewPackBF16(k, n)
 	packed := make([]uint16, pack.Len())
 	for p := range pack.Parts() {
 		pack.Run(p, packed, b, n, 1, make([]byte, pack.ScratchBytes()))
 	}
-	args := GemmBF16Args{A: make([]uint16, m*k), ARow: k, B: packed, GemmArgs: GemmArgs{CRow: n, Alpha: 1, Bias: bias, Act: Gelu}}
-	s.ToBF16(args.A, a)
-	var one []float32
-	parts := 0
-	for _, workers := range []int{1, 2, 3, 16} {
-		plan := s.NewGemmBF16(m, n, k, workers)
-		require.GreaterOrEqual(t, plan.Parts(), parts)
-		parts = plan.Parts()
-		args.C = make([]float32, m*n)
-		for p := range parts {
-			plan.Run(p, &args)
-		}
-		if one == nil {
-			one = args.C
-		}
-		require.Equal(t, one, args.C, "%d rows, %d workers", m, workers)
+	narrow := make([]uint16, m*k)
+	s.ToBF16(narrow, a)
+	blocks := s.NewPackBlocks(k, n, block, bits)
+	stored, scales := make([]float32, blocks.Bytes()/4), random(r, n*k/block).inner
+	for p := range blocks.Parts() {
+		blocks.Run(p, bytesOfFloats(stored), bytesOfFloats(b)[:n*k/2], scales, nil)
 	}
-	require.Greater(t, parts, 1)
+	operand := blocks.StoredBlocks(bytesOfFloats(stored))
+	products := map[string]func(workers int, args GemmArgs) (parts int){
+		"bfloat16": func(workers int, args GemmArgs) (parts int) {
+			plan := s.NewGemmBF16(m, n, k, workers)
+			for p := range plan.Parts() {
+				plan.Run(p, &GemmBF16Args{A: narrow, ARow: k, B: packed, GemmArgs: args})
+			}
+			return plan.Parts()
+		},
+		"stored": func(workers int, args GemmArgs) (parts int) {
+			plan := s.NewGemmStored(m, n, k, workers)
+			for p := range plan.Parts() {
+				plan.Run(p, &args, &operand, make([]byte, plan.ScratchBytes()))
+			}
+			return plan.Parts()
+		},
+		"bytes in blocks": func(workers int, args GemmArgs) (parts int) {
+			plan := s.NewGemmBlocksS8(m, n, k, block, bits, false, workers)
+			rows := GemmBlocksS8Args{Quantized: make([]byte, m*plan.RowBytes()), Scales: make([]float32, m*plan.RowScales()),
+				GemmArgs: args}
+			plan.QuantizeBlocks(rows.Quantized, rows.Scales, a, k, 0, m)
+			for p := range plan.Parts() {
+				plan.Run(p, &rows, bytesOfFloats(stored), make([]byte, plan.ScratchBytes()))
+			}
+			return plan.Parts()
+		},
+		"batch": func(workers int, args GemmArgs) (parts int) {
+			plan := s.NewBatchGemm(1, m, n, k, workers)
+			args.B = b
+			batch := BatchGemmArgs{GemmArgs: args, BRow: n, BCol: 1, AOffset: []int{0}, BOffset: []int{0}, COffset: []int{0}}
+			for p := range plan.Parts() {
+				plan.Run(p, &batch, make([]byte, plan.ScratchBytes()))
+			}
+			return plan.Parts()
+		},
+	}
+	for name, run := range products {
+		var one []float32
+		first, parts := 0, 0
+		for _, workers := range []int{1, 2, 3, 16, 64} {
+			args.C = make([]float32, m*n)
+			parts = run(workers, args)
+			if one == nil {
+				one, first = args.C, parts
+			}
+			require.Equal(t, one, args.C, "%s: %d rows, %d columns, %d workers", name, m, n, workers)
+		}
+		require.Greater(t, parts, 1, name)
+		if n == 40 && (name != "bfloat16" || s.gemmBF16.joined[NoUnary] != nil) { // there are too few panels for the workers
+			require.Greater(t, parts, first, "%s: all are cut alike", name)
+		}
+	}
 }
 
 // TestProductsGrowTheStack runs a product in fresh goroutines, from many depths of a stack that is still small: one of the calls
