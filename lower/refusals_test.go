@@ -112,7 +112,7 @@ var refusals = []struct{ node, why string }{
 	{`nchwc.ReorderInput f32[16,2,2]`, "has not four axes"},
 	{`nchwc.ReorderOutput f32[1,16,2,2] channels=0`, "channels = 0"},
 	{`nchwc.Conv f32[1,16,2,2] f32[16,16,1,1]`, "constants with four axes are needed"},
-	{`ms.GatherPacked u8[4,66] i64[1] packed_type=16 K=256`, "packed_type = 16"},
+	{`ms.GatherPacked u8[4,144] i64[1] packed_type=12 K=256`, "packed_type = 12"},
 	{`ms.GatherPacked u8[4,18] i64[1] packed_type=2 K=40`, "K = 40: want a multiple of 32, which a block of format Q4_0 holds"},
 	{`ms.GatherPacked u8[4,18] i64[1] packed_type=2 K=0`, "K = 0"},
 	{`ms.GatherPacked u8[4,18] i64[1] packed_type=2 K=64`, "want u8 with rows of 36 bytes, which 64 numbers in format Q4_0 have"},

@@ -1,9 +1,11 @@
 package ops
 
 import (
+	_ "embed" // grids
 	"encoding/binary"
 	"fmt"
 	"math"
+	"math/bits"
 	"slices"
 
 	"github.com/x448/float16"
@@ -30,8 +32,7 @@ type RowFormat struct {
 	decode func(block []byte, y []float32)
 }
 
-// RowFormats are the formats by their numbers in GGUF. Those whose numbers are elements of tables of hundreds of vectors are not among
-// them: IQ2_XXS (16), IQ2_XS (17), IQ3_XXS (18) and IQ2_S (22).
+// RowFormats are the formats by their numbers in GGUF.
 var RowFormats = map[int]RowFormat{
 	0:  {"F32", 1, 4, func(b []byte, y []float32) { y[0] = math.Float32frombits(binary.LittleEndian.Uint32(b)) }},
 	1:  {"F16", 1, 2, func(b []byte, y []float32) { y[0] = halfAt(b, 0) }},
@@ -40,7 +41,11 @@ var RowFormats = map[int]RowFormat{
 	8:  {"Q8_0", 32, 34, decodeQ8},
 	13: {"Q5_K", 256, 176, decodeQ5K},
 	14: {"Q6_K", 256, 210, decodeQ6K},
+	16: {"IQ2_XXS", 256, 66, decodeIQ2XXS},
+	17: {"IQ2_XS", 256, 74, decodeIQ2XS},
+	18: {"IQ3_XXS", 256, 98, decodeIQ3XXS},
 	20: {"IQ4_NL", 32, 18, decodeIQ4NL},
+	22: {"IQ2_S", 256, 82, decodeIQ2S},
 	23: {"IQ4_XS", 256, 136, decodeIQ4XS},
 	30: {"BF16", 1, 2, func(b []byte, y []float32) {
 		y[0] = math.Float32frombits(uint32(binary.LittleEndian.Uint16(b)) << 16)
@@ -130,6 +135,85 @@ func decodeIQ4XS(b []byte, y []float32) {
 		for i, q := range b[8+g*16:][:16] {
 			y[g*32+i], y[g*32+i+16] = by*levelsIQ4[q&15], by*levelsIQ4[q>>4]
 		}
+	}
+}
+
+// A grid is a table of vectors from which the numbers of the formats IQ2 and IQ3 are made.
+type grid struct {
+	vectors []byte // 16 bits each: indices of levels, the first number's in the lowest bits
+	levels  []float32
+	length  int // numbers of a vector: 8, or 4 in the formats IQ3
+}
+
+// grids has the vectors of IQ2_XXS, IQ2_XS, IQ2_S and IQ3_XXS, in this order. _gen/grids.py writes the file.
+//
+//go:embed grids.bin
+var grids []byte
+
+var (
+	levelsIQ2  = []float32{8, 25, 43}
+	levelsIQ3  = []float32{4, 12, 20, 28, 36, 44, 52, 62}
+	gridIQ2XXS = grid{grids[:512], levelsIQ2, 8}
+	gridIQ2XS  = grid{grids[512:1536], levelsIQ2, 8}
+	gridIQ2S   = grid{grids[1536:3584], levelsIQ2, 8}
+	gridIQ3XXS = grid{grids[3584:], levelsIQ3, 4}
+)
+
+// write stores vector number index times by in y. Bit i of signs negates number i.
+func (g grid) write(y []float32, index int, by float32, signs byte) {
+	vector, width := binary.LittleEndian.Uint16(g.vectors[2*index:]), 16/g.length
+	for i := range g.length {
+		y[i] = by * g.levels[vector>>(i*width)&(1<<width-1)]
+		if signs>>i&1 != 0 {
+			y[i] = -y[i]
+		}
+	}
+}
+
+// evenSigns appends to 7 signs an eighth, such that the number of negative ones is even.
+func evenSigns(signs uint32) byte {
+	signs &= 127
+	return byte(signs | uint32(bits.OnesCount32(signs)&1)<<7)
+}
+
+// decodeIQ2XXS has 8 groups of 4 vectors: 4 indices of a byte, and 32 bits with 7 signs of each vector and a scale of 4 bits.
+func decodeIQ2XXS(b []byte, y []float32) {
+	d := halfAt(b, 0)
+	for v := range 32 {
+		group := b[2+v/4*8:]
+		word := binary.LittleEndian.Uint32(group[4:])
+		by := d * (0.5 + float32(word>>28)) * 0.25
+		gridIQ2XXS.write(y[v*8:], int(group[v%4]), by, evenSigns(word>>(v%4*7)))
+	}
+}
+
+// decodeIQ2XS has 32 vectors, each an index of 9 bits and 7 signs, and a scale of 4 bits for each two.
+func decodeIQ2XS(b []byte, y []float32) {
+	d, scales := halfAt(b, 0), b[66:74]
+	for v := range 32 {
+		word := binary.LittleEndian.Uint16(b[2+v*2:])
+		by := d * (0.5 + float32(scales[v/4]>>(v/2%2*4)&15)) * 0.25
+		gridIQ2XS.write(y[v*8:], int(word&511), by, evenSigns(uint32(word>>9)))
+	}
+}
+
+// decodeIQ2S has 32 vectors, each an index of 8 bits, 8 signs and 2 higher bits of the index, and a scale of 4 bits for each two.
+func decodeIQ2S(b []byte, y []float32) {
+	d, low, signs, high, scales := halfAt(b, 0), b[2:34], b[34:66], b[66:74], b[74:82]
+	for v := range 32 {
+		index := int(low[v]) | int(high[v/4]>>(v%4*2)&3)<<8
+		by := d * (0.5 + float32(scales[v/4]>>(v/2%2*4)&15)) * 0.25
+		gridIQ2S.write(y[v*8:], index, by, signs[v])
+	}
+}
+
+// decodeIQ3XXS has 64 indices of a byte, then for each 8 of them 32 bits: 7 signs of each two vectors, and a scale of 4 bits.
+func decodeIQ3XXS(b []byte, y []float32) {
+	d := halfAt(b, 0)
+	for v := range 64 {
+		word := binary.LittleEndian.Uint32(b[66+v/8*4:])
+		by := d * (0.5 + float32(word>>28)) * 0.5
+		gridIQ3XXS.write(y[v*4:], int(b[2+v]), by, evenSigns(word>>(v/2%4*7))>>(v%2*4))
 	}
 }
 

@@ -781,6 +781,24 @@ def group_routers():
     case("group_router_projection", "MoEGroupRouter", [f32(3, 256), bias, f32(12, 256, scale=0.1)], ["", "scores", "weights"], weights=(1, 2), top_k=2)
 
 
+def vector_rows():
+    """Tables in the formats of GGUF files whose numbers are vectors of a table. A row is a block, and the blocks have each vector once."""
+    def table(blocks, size):
+        t = u8(blocks, size)
+        t[:, :2] = (f32(blocks, 1) * 0.05).astype(np.float16).view(np.uint8)
+        return t
+
+    xxs, xs, s, third = table(8, 66), table(16, 74), table(32, 82), table(4, 98)
+    xxs[:, 2:].reshape(8, 8, 8)[:, :, :4] = np.arange(256).reshape(8, 8, 4)
+    xs[:, 2:66:2] = np.arange(512).reshape(16, 32) & 255
+    xs[:, 3:66:2] = xs[:, 3:66:2] & 254 | np.arange(512).reshape(16, 32) >> 8
+    s[:, 2:34] = np.arange(1024).reshape(32, 32) & 255
+    s[:, 66:74] = (np.arange(1024).reshape(32, 8, 4) >> 8 << [0, 2, 4, 6]).sum(-1)
+    third[:, 2:66] = np.arange(256).reshape(4, 64)
+    for name, number, t in (("iq2_xxs", 16, xxs), ("iq2_xs", 17, xs), ("iq2_s", 22, s), ("iq3_xxs", 18, third)):
+        case(f"gather_packed_{name}", "GatherPacked", [t, np.arange(len(t))], weights=(0,), packed_type=number, K=256, output_dtype=TensorProto.FLOAT)
+
+
 def shown_scores():
     """GroupQueryAttention with output_qk, before (1) and after (2) the softmax."""
     H, G, D = 4, 2, 8
@@ -799,7 +817,7 @@ def shown_scores():
 
 
 def main():
-    for group in (norms, activations, products, quantised_products, codes, attention, packed, positions, pools, distances, rounded_products, more_norms, windows, recurrences, sinks, between, gates, regions, experts, uneven, sliding, tokens, tied, blocked, padded, others, standard, slid, limits, packed_rows, group_routers, shown_scores):
+    for group in (norms, activations, products, quantised_products, codes, attention, packed, positions, pools, distances, rounded_products, more_norms, windows, recurrences, sinks, between, gates, regions, experts, uneven, sliding, tokens, tied, blocked, padded, others, standard, slid, limits, packed_rows, group_routers, shown_scores, vector_rows):
         group()
     with zipfile.ZipFile(sys.argv[1], "w", zipfile.ZIP_DEFLATED) as z:
         def write(name, data):
