@@ -423,14 +423,24 @@ func (c *context) deferNode() (out []*ir.Value, err error) {
 			panic(r)
 		}
 	}()
-	types, err := c.deferredTypes()
+	wanted := slices.DeleteFunc(upTo(len(c.outputs)), func(i int) bool { return !c.Wants(i) })
+	types, err := c.deferredTypes(wanted)
 	if err != nil {
 		return nil, err
 	}
-	if out, err = c.b.g.Append(c.deferred(types...), c.in, c.node); err != nil {
+	op := c.deferred(types...)
+	if len(wanted) < len(c.outputs) {
+		op.Outputs = wanted
+	}
+	results, err := c.b.g.Append(op, c.in, c.node)
+	if err != nil {
 		return nil, err
 	}
-	settle(out, types)
+	settle(results, types)
+	out = make([]*ir.Value, len(c.outputs))
+	for k, i := range wanted {
+		out[i] = results[k]
+	}
 	return out, nil
 }
 

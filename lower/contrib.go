@@ -380,7 +380,7 @@ func lowerNhwcMaxPool(c *context) []*ir.Value {
 	if rank(x) < 3 {
 		c.Failf("%v has no spatial axes: [N,…,C] is needed", x.Type)
 	}
-	first := firstAxes(rank(x))
+	first := upTo(rank(x))
 	copy(first[2:], first[1:])
 	first[1] = rank(x) - 1
 	return []*ir.Value{c.channelsLast(c.standard("MaxPool", c.Emit(ir.Transpose{Perm: first}, x)))}

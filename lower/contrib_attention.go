@@ -141,18 +141,18 @@ func (h *heads) addMask(mask *ir.Value) {
 	}
 }
 
-// scale is the factor of the scores.
-func (h *heads) scale() float32 {
+// scaled returns the queries and the factor of the scores. Where a run finds the size of a head, the factor is 1 and the queries are
+// divided.
+func (h *heads) scaled() (q *ir.Value, factor float32) {
 	if s := h.AttrFloat("scale", 0); s != 0 {
-		return s
+		return h.q, s
 	}
 	size, ok := h.q.Type.Shape[3].Const()
 	if !ok {
 		root := h.unary(ir.Sqrt, h.cast(h.sizeScalar(h.q.Type.Shape[3]), h.q.Type.DType))
-		h.q = h.binary(ir.Div, h.q, root)
-		return 1
+		return h.binary(ir.Div, h.q, root), 1
 	}
-	return float32(1 / math.Sqrt(float64(size)))
+	return h.q, float32(1 / math.Sqrt(float64(size)))
 }
 
 // extend puts the cache before keys or values: past is [B,H,P,D] or nil, the second result [B,H,T,D].
@@ -169,9 +169,10 @@ func (h *heads) extend(x, past *ir.Value) (all, present *ir.Value) {
 	return h.swapHeads(present), present
 }
 
-// attend returns the heads' results side by side, [B,S,H·E].
+// attend returns the heads' results side by side, [B,S,H·E]. It sets the scale of op.
 func (h *heads) attend(op ir.Attention) *ir.Value {
-	in := []*ir.Value{h.q, h.k, h.v}
+	in := []*ir.Value{nil, h.k, h.v}
+	in[0], op.Scale = h.scaled()
 	if h.bias != nil {
 		in = append(in, h.bias)
 	}
@@ -186,12 +187,12 @@ func (h *heads) causal() ir.Attention {
 	on, S, T := h.AttrBool("unidirectional", false), h.S(), h.T()
 	if on && ir.LessEqual(T, h.past.Add(S)) != ir.Yes {
 		keys, at := h.count(T, 3, 4), h.count(S, 2, 4)
-		upTo := h.binary(ir.LessOrEqual, keys, h.binary(ir.Add, at, h.sizeScalar(h.past)))
+		before := h.binary(ir.LessOrEqual, keys, h.binary(ir.Add, at, h.sizeScalar(h.past)))
 		last := h.binary(ir.Equal, at, h.sizeScalar(S.Sub(ir.N(1))))
-		h.hideBy(h.binary(ir.Or, upTo, last), math.Inf(-1))
+		h.hideBy(h.binary(ir.Or, before, last), math.Inf(-1))
 		on = false
 	}
-	return ir.Attention{Scale: h.scale(), Causal: on, Offset: on && !h.past.Is(0)}
+	return ir.Attention{Causal: on, Offset: on && !h.past.Is(0)}
 }
 
 // project is x·w + bias for x [B,S,·].
@@ -302,7 +303,6 @@ func (c *context) multiHead(at multiHeadOperands) []*ir.Value {
 	var op ir.Attention
 	if length := c.Opt(at.pastLength); length != nil && c.Opt(at.pastKey) != nil {
 		present = h.extendBuffers(c.Opt(at.pastKey), c.Opt(at.pastValue), length, mask, scores)
-		op = ir.Attention{Scale: h.scale()}
 		c.AttrBool("unidirectional", false)
 	} else {
 		h.k, present[0] = h.extend(h.k, c.Opt(at.pastKey))
@@ -316,7 +316,8 @@ func (c *context) multiHead(at multiHeadOperands) []*ir.Value {
 		if op.Causal {
 			c.Unsupportedf("the products of queries and keys of a decoder as a result")
 		}
-		y := c.Emit(ir.MatMul{TransB: true, Alpha: op.Scale}, c.swapHeads(h.q), c.swapHeads(h.k))
+		q, factor := h.scaled()
+		y := c.Emit(ir.MatMul{TransB: true, Alpha: factor}, c.swapHeads(q), c.swapHeads(h.k))
 		if h.bias != nil {
 			y = c.binary(ir.Add, y, h.bias)
 		}

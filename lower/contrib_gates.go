@@ -111,7 +111,7 @@ func lowerHyperConnectionPostMix(c *context) []*ir.Value {
 	streams := c.branches(x)
 	n, y := rank(streams), c.float32(streams)
 	if m := c.Opt(3); m != nil { // row k of the result takes column k
-		perm := firstAxes(n)
+		perm := upTo(n)
 		perm[n-2], perm[n-1] = n-1, n-2
 		y = c.Emit(ir.MatMul{}, c.Emit(ir.Transpose{Perm: perm}, c.float32(m)), y)
 	}

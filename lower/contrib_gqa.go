@@ -64,7 +64,7 @@ func lowerGroupQueryAttention(c *context) []*ir.Value {
 		out[1], out[2] = g.extendCaches()
 		g.at = g.count(g.T(), 3, 4)
 	}
-	op := ir.Attention{Scale: g.scale(), Softcap: c.softcap(), NaNGuard: true}
+	op := ir.Attention{Softcap: c.softcap(), NaNGuard: true}
 	g.see()
 	g.sink()
 	out[0] = g.attend(op)
@@ -77,7 +77,9 @@ func lowerGroupQueryAttention(c *context) []*ir.Value {
 // scores returns the products of queries and keys [B,H,S,total] with caps and biases, before or after the softmax. It is 0 for keys that a
 // query does not see.
 func (g *groupQuery) scores(op ir.Attention, normalised bool) *ir.Value {
-	y := g.products(g.q, g.k, op)
+	var q *ir.Value
+	q, op.Scale = g.scaled()
+	y := g.products(q, g.k, op)
 	if g.bias.Type.DType == tensor.Bool {
 		y = g.Emit(ir.Where{}, g.bias, y, g.like(y, g.filter))
 	} else {

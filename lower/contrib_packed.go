@@ -122,7 +122,8 @@ func (c *context) sequencesOf(sums *ir.Value) *ir.Value {
 // attendPacked is attention of tokens [1,n,H,D] within their sequences, with a bias [B or 1,H or 1,S,S] or none. The bias has an element
 // for each pair of positions of a padded sequence.
 func (h *heads) attendPacked(offset, sums, bias *ir.Value) []*ir.Value {
-	in, n := []*ir.Value{h.q, h.k, h.v, bias}, h.q.Type.Shape[1]
+	q, factor := h.scaled()
+	in, n := []*ir.Value{q, h.k, h.v, bias}, q.Type.Shape[1]
 	if bias != nil && (rank(bias) != 4 || rank(offset) != 2 || ir.Same(bias.Type.Shape[2], offset.Type.Shape[1]) == ir.No ||
 		ir.Same(bias.Type.Shape[3], offset.Type.Shape[1]) == ir.No) {
 		h.Failf("attention bias %v for sequences of token_offset %v: want [batch, heads, sequence, sequence]", bias.Type, offset.Type)
@@ -141,7 +142,7 @@ func (h *heads) attendPacked(offset, sums, bias *ir.Value) []*ir.Value {
 		index := h.reshape(h.cast(h.flatIndices(offset, n), tensor.I64), ir.Shape{ir.N(1), n})
 		in = append(in, h.binary(ir.Mod, index, h.sizeScalar(offset.Type.Shape[1])))
 	}
-	y := h.Emit(ir.Attention{Scale: h.scale()}, in...)
+	y := h.Emit(ir.Attention{Scale: factor}, in...)
 	s := y.Type.Shape
 	return []*ir.Value{h.reshape(y, ir.Shape{s[1], s[2].Mul(s[3])})}
 }

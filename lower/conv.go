@@ -73,9 +73,12 @@ func lowerConvTranspose(c *context) []*ir.Value {
 
 func lowerCol2Im(c *context) []*ir.Value {
 	x := c.In(0).Type
-	axes, ok := c.In(1).Type.Shape.Elements().Const()
-	if !ok || len(x.Shape) != 3 || axes < 1 {
-		c.Failf("blocks %v of an image with %v axes: want three axes and an image of known rank", x, c.In(1).Type)
+	axes, known := c.In(1).Type.Shape.Elements().Const()
+	if !known {
+		panic(needsRun{1}) // the rank of the result follows
+	}
+	if len(x.Shape) != 3 || axes < 1 {
+		c.Failf("blocks %v of an image with %v axes: want three axes and at least one", x, c.In(1).Type)
 	}
 	if !c.IsConst(1) || !c.IsConst(2) {
 		shape := ir.Shape{x.Shape[0], c.Fresh(0)}

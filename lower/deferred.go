@@ -96,9 +96,14 @@ func lowerWith(o ops.Deferred, in []*tensor.Tensor, fixed func(t *tensor.Tensor)
 			l.inputs, l.shapes = append(l.inputs, i), append(l.shapes, t.Shape().Clone())
 		}
 	}
+	positions := o.Outputs
+	if positions == nil {
+		positions = upTo(len(o.Types))
+	}
 	op := operator{domain: o.Domain, name: o.Operator, version: o.Version, attrs: o.Attrs}
-	for i := range o.Types {
-		op.outputs = append(op.outputs, fmt.Sprintf("output %d", i))
+	for _, at := range positions {
+		op.outputs = append(op.outputs, make([]string, at-len(op.outputs))...) // "": left out
+		op.outputs = append(op.outputs, fmt.Sprintf("output %d", at))
 	}
 	out, err := b.lowerNode(op, values)
 	if err != nil {
@@ -107,12 +112,12 @@ func lowerWith(o ops.Deferred, in []*tensor.Tensor, fixed func(t *tensor.Tensor)
 	if b.deferred > 0 {
 		return nil, errors.New("the operator needs data that it computes itself")
 	}
-	for i, v := range out {
-		if v == nil {
-			return nil, fmt.Errorf("%w: output %d is not computed", ErrUnsupported, i)
+	for _, at := range positions {
+		if at >= len(out) || out[at] == nil {
+			return nil, fmt.Errorf("%w: output %d is not computed", ErrUnsupported, at)
 		}
+		b.g.Outputs = append(b.g.Outputs, out[at])
 	}
-	b.g.Outputs = out[:min(len(out), len(o.Types))]
 	for _, v := range b.g.Consts() {
 		l.bytes += v.Const.Size()
 	}
@@ -162,26 +167,54 @@ func (l *lowered) run(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error
 	return results, nil
 }
 
-// deferredRank says how many axes the results of an operator have when their sizes depend on data, where that is known
-// from the operands' types; −1 where it cannot. Operators that are not listed give results of the rank of operand 0, if all
-// operands have one.
+// keepsRank are the operators all of whose results have the rank of operand 0.
+var keepsRank = map[string]bool{
+	"CausalConvWithState": true, "CenterCropPad": true, "ConvInteger": true, "CumProd": true, "CumSum": true, "DFT": true,
+	"DeformConv": true, "DequantizeLinear": true, "Dropout": true, "FlexAttention": true, "MaxUnpool": true, "MoE": true,
+	"MRotaryEmbedding": true, "Pad": true, "QGemm": true, "QLinearConv": true, "QMoE": true, "QuantizeLinear": true, "Resize": true,
+	"ScatterND": true, "Slice": true, "Split": true, "Tile": true, "TopK": true, "Trilu": true, "Upsample": true,
+}
+
+// deferredRank returns the rank of result 0 of an operator that is not in keepsRank, from the types of the operands; −1 if it depends on
+// data. The rank of an operator without a row, and that of each further result, is left to the run, which costs time only.
 var deferredRank = map[string]func(in []*ir.Value) int{
-	"Reshape":         lengthOf(1),
-	"Expand":          func(in []*ir.Value) int { return maxRank(rankOf(in, 0), lengthOf(1)(in)) },
-	"ConstantOfShape": lengthOf(0),
-	"Range":           func([]*ir.Value) int { return 1 },
-	"OneHot":          func(in []*ir.Value) int { return plus(rankOf(in, 0), 1) },
-	"Squeeze":         squeezedRank,
-	"Unsqueeze":       func(in []*ir.Value) int { return sum(rankOf(in, 0), lengthOf(1)(in)) },
-	"Shape":           func([]*ir.Value) int { return 1 },
-	"Size":            func([]*ir.Value) int { return 0 },
-	"Gather":          func(in []*ir.Value) int { return plus(sum(rankOf(in, 0), rankOf(in, 1)), -1) },
-	"GatherPacked":    func(in []*ir.Value) int { return plus(rankOf(in, 1), 1) },
-	"MoEGroupRouter":  func([]*ir.Value) int { return 2 },
-	"GatherND":        func([]*ir.Value) int { return -1 },
-	"STFT":            func([]*ir.Value) int { return 4 },
-	"MelWeightMatrix": func([]*ir.Value) int { return 2 },
-	"MatMul":          func([]*ir.Value) int { return -1 },
+	"Add":                broadcastRank,
+	"Attention":          firstRank,
+	"QAttention":         firstRank,
+	"MultiHeadAttention": func([]*ir.Value) int { return 3 },
+	"ExpandDims":         func(in []*ir.Value) int { return plus(rankOf(in, 0), 1) },
+	"Reshape":            lengthOf(1),
+	"Expand":             func(in []*ir.Value) int { return maxRank(rankOf(in, 0), lengthOf(1)(in)) },
+	"ConstantOfShape":    lengthOf(0),
+	"Range":              func([]*ir.Value) int { return 1 },
+	"OneHot":             func(in []*ir.Value) int { return plus(rankOf(in, 0), 1) },
+	"Squeeze":            squeezedRank,
+	"Unsqueeze":          func(in []*ir.Value) int { return sum(rankOf(in, 0), lengthOf(1)(in)) },
+	"Shape":              func([]*ir.Value) int { return 1 },
+	"Size":               func([]*ir.Value) int { return 0 },
+	"Gather":             func(in []*ir.Value) int { return plus(sum(rankOf(in, 0), rankOf(in, 1)), -1) },
+	"GatherPacked":       func(in []*ir.Value) int { return plus(rankOf(in, 1), 1) },
+	"MoEGroupRouter":     func([]*ir.Value) int { return 2 },
+	"GatherND":           func([]*ir.Value) int { return -1 },
+	"STFT":               func([]*ir.Value) int { return 4 },
+	"MelWeightMatrix":    func([]*ir.Value) int { return 2 },
+	"MatMul":             productRank(0, 1),
+	"MatMulInteger":      productRank(0, 1),
+	"QLinearMatMul":      productRank(0, 3),
+}
+
+func firstRank(in []*ir.Value) int { return rankOf(in, 0) }
+
+func broadcastRank(in []*ir.Value) int { return maxRank(rankOf(in, 0), rankOf(in, 1)) }
+
+// productRank is the rank of the product of operands i and k; −1 if one of them may be a vector, whose axis the result lacks.
+func productRank(i, k int) func(in []*ir.Value) int {
+	return func(in []*ir.Value) int {
+		if least := min(rankOf(in, i), rankOf(in, k)); least < 2 {
+			return -1
+		}
+		return max(rankOf(in, i), rankOf(in, k))
+	}
 }
 
 func squeezedRank(in []*ir.Value) int {
@@ -234,20 +267,20 @@ func lengthOf(i int) func([]*ir.Value) int {
 	}
 }
 
-// deferredTypes returns what is known of the results of a deferred node: the element type from the model's declaration or from
-// lowering the node with made-up sizes, the rank from deferredRank, and no sizes.
-func (c *context) deferredTypes() ([]ir.Type, error) {
-	types := make([]ir.Type, len(c.outputs))
-	for i, name := range c.outputs {
-		t := ir.Type{DType: c.deferredDType(i, name), Unranked: true}
+// deferredTypes returns what is known of the results of a deferred node, for those outputs that are not left out: the element type, the
+// rank from keepsRank or deferredRank, and no sizes.
+func (c *context) deferredTypes(outputs []int) ([]ir.Type, error) {
+	types := make([]ir.Type, len(outputs))
+	for k, i := range outputs {
+		t := ir.Type{DType: c.deferredDType(i, c.outputs[i]), Unranked: true}
 		if t.DType == tensor.Invalid {
 			return nil, fmt.Errorf("%w: the element type of result %d depends on data", ErrUnsupported, i)
 		}
 		rank := -1
-		if f, ok := deferredRank[c.name]; ok {
-			rank = f(c.in)
-		} else if !slices.ContainsFunc(c.in, func(v *ir.Value) bool { return v != nil && v.Type.Unranked }) && len(c.in) > 0 {
+		if keepsRank[c.name] {
 			rank = rankOf(c.in, 0)
+		} else if f, ok := deferredRank[c.name]; ok && i == 0 {
+			rank = f(c.in)
 		}
 		if rank >= 0 {
 			t.Unranked, t.Shape = false, ir.Shape{}
@@ -255,7 +288,7 @@ func (c *context) deferredTypes() ([]ir.Type, error) {
 				t.Shape = append(t.Shape, ir.Sym(fresh))
 			}
 		}
-		types[i] = t
+		types[k] = t
 	}
 	return types, nil
 }

@@ -130,3 +130,24 @@ func TestComplexSizesAreLeftToTheRun(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "f32[0]", out[0].String())
 }
+
+// TestDeferredOutputs: a compiled file names the outputs of a node, so their positions are checked before a list of them is made.
+func TestDeferredOutputs(t *testing.T) {
+	for name, c := range map[string]struct {
+		outputs []int
+		valid   bool
+	}{
+		"all":        {nil, true},
+		"some":       {[]int{0, 2}, true},
+		"too few":    {[]int{0}, false},
+		"descending": {[]int{2, 0}, false},
+		"negative":   {[]int{-1, 0}, false},
+		"far":        {[]int{0, 1 << 40}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := ops.Deferred{Typed: typed(ir.TensorOf(tensor.F32), ir.TensorOf(tensor.F32)), Operator: "Split", Outputs: c.outputs}
+			_, err := o.Infer(nil)
+			require.Equal(t, c.valid, err == nil, "%v", err)
+		})
+	}
+}

@@ -159,7 +159,7 @@ func (c *context) diagonal(t term) (unique term, known bool) {
 		if !ok || !second.Is(n) {
 			return t, false
 		}
-		rest := slices.Delete(slices.Delete(firstAxes(len(t.labels)), k, k+1), i, i+1)
+		rest := slices.Delete(slices.Delete(upTo(len(t.labels)), k, k+1), i, i+1)
 		v := c.Emit(ir.Transpose{Perm: append([]int{i, k}, rest...)}, t.v)
 		v = c.reshape(v, append(ir.Dims(n*n), v.Type.Shape[2:]...)) // element (j, j) is number j·(n+1)
 		s := newSlice(v)

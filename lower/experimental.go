@@ -94,7 +94,7 @@ func lowerWholeNormalization(c *context) []*ir.Value {
 	x := c.image()
 	mean := ir.Reduce{Fn: ir.Mean, KeepDims: true, Axes: []int{0, 2, 3}}
 	if c.AttrBool("across_channels", false) {
-		mean.Axes = firstAxes(4)
+		mean.Axes = upTo(4)
 	}
 	y := c.binary(ir.Sub, x, c.Emit(mean, x))
 	if c.AttrBool("normalize_variance", true) {

@@ -42,13 +42,19 @@ func lowerGatherND(c *context) []*ir.Value {
 	if c.Version() >= 12 {
 		op.BatchDims = c.AttrInt("batch_dims", 0)
 	}
+	return []*ir.Value{c.Emit(op, c.In(0), c.indices())}
+}
+
+// indices is operand 1 of GatherND and ScatterND, whose last axis has a number for each axis of the data that it addresses. Ranks depend on
+// that size, so the node is left to the run if it is unknown.
+func (c *context) indices() *ir.Value {
 	index := c.In(1)
 	if s := index.Type.Shape; len(s) > 0 {
 		if _, ok := s[len(s)-1].Const(); !ok {
-			panic(needsRun{1}) // it decides the rank of the result
+			panic(needsRun{1})
 		}
 	}
-	return []*ir.Value{c.Emit(op, c.In(0), index)}
+	return index
 }
 
 // reductions are ONNX's names for how scattered values combine, with the version that knows them.
@@ -82,7 +88,7 @@ func lowerScatterElements(c *context) []*ir.Value {
 }
 
 func lowerScatterND(c *context) []*ir.Value {
-	return []*ir.Value{c.Emit(ir.ScatterND{Reduce: c.reduction()}, c.In(0), c.In(1), c.In(2))}
+	return []*ir.Value{c.Emit(ir.ScatterND{Reduce: c.reduction()}, c.In(0), c.indices(), c.In(2))}
 }
 
 // along is the vector v laid along one axis of a shape of the given rank, of size 1 elsewhere.

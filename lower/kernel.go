@@ -21,24 +21,26 @@ func (c *context) opaque(op ir.Op, in ...*ir.Value) []*ir.Value {
 
 // check reports what an operator of package ops has against the node's operands.
 func (c *context) check(op ir.Op) {
-	if err := checked(op, c.in); err != nil {
+	if _, err := checked(op, c.in); err != nil {
 		c.Failf("%w", err)
 	}
 }
 
-func checked(op ir.Op, in []*ir.Value) (err error) {
+// checked prepares op, because Eval needs the result of Prepare, and infers the types of its results.
+func checked(op ir.Op, in []*ir.Value) (_ ir.Op, err error) {
 	if p, ok := op.(ir.Preparer); ok {
 		if op, err = p.Prepare(); err != nil {
-			return err
+			return nil, err
 		}
 	}
 	_, err = ir.Infer(&ir.Node{Op: op, Inputs: in})
-	return err
+	return op, err
 }
 
 // compute is opaque for an operator whose results' sizes depend on data: where all operands are known it is evaluated at once.
 func (c *context) compute(op ir.Op, in ...*ir.Value) []*ir.Value {
-	if err := checked(op, in); err != nil {
+	ready, err := checked(op, in)
+	if err != nil {
 		c.Failf("%w", err)
 	}
 	content := make([]*tensor.Tensor, len(in))
@@ -49,7 +51,7 @@ func (c *context) compute(op ir.Op, in ...*ir.Value) []*ir.Value {
 		}
 		content[i] = t
 	}
-	results, err := ir.EvalOp(nil, op, content)
+	results, err := ir.EvalOp(nil, ready, content)
 	if err != nil {
 		c.Failf("%w", err)
 	}

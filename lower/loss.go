@@ -54,7 +54,7 @@ func (c *context) loss(logp *ir.Value) *ir.Value {
 	if weight != nil {
 		loss = c.binary(ir.Mul, loss, weight)
 	}
-	all := firstAxes(rank(loss))
+	all := upTo(rank(loss))
 	switch r := c.AttrString("reduction", "mean"); r {
 	case "none":
 		return loss

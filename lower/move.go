@@ -109,7 +109,7 @@ func lowerSliceAttr(c *context) []*ir.Value {
 	ends, _ := c.AttrInts("ends")
 	axes, ok := c.AttrInts("axes")
 	if !ok {
-		axes = firstAxes(len(starts))
+		axes = upTo(len(starts))
 	}
 	steps := slices.Repeat([]int{1}, len(starts))
 	return []*ir.Value{c.sliceAxes(c.In(0), ir.Dims(starts...), ir.Dims(ends...), axes, steps)}
@@ -122,7 +122,7 @@ func lowerSlice(c *context) []*ir.Value {
 		}
 	}
 	x, starts, ends := c.In(0), c.Dims(1), c.Dims(2)
-	axes, steps := firstAxes(len(starts)), slices.Repeat([]int{1}, len(starts))
+	axes, steps := upTo(len(starts)), slices.Repeat([]int{1}, len(starts))
 	if c.Opt(3) != nil {
 		axes = c.Ints(3)
 	}
@@ -132,7 +132,8 @@ func lowerSlice(c *context) []*ir.Value {
 	return []*ir.Value{c.sliceAxes(x, starts, ends, axes, steps)}
 }
 
-func firstAxes(n int) []int {
+// upTo returns the numbers below n: the axes of a tensor of rank n, or the positions of n operands.
+func upTo(n int) []int {
 	axes := make([]int, n)
 	for i := range axes {
 		axes[i] = i
@@ -216,12 +217,12 @@ func lowerPadAttr(c *context) []*ir.Value {
 	x := c.In(0)
 	pads, _ := c.AttrInts("pads")
 	value := c.AttrFloat("value", 0)
-	return []*ir.Value{c.pad(x, ir.Dims(pads...), firstAxes(rank(x)), c.Scalar(x.Type.DType, float64(value)))}
+	return []*ir.Value{c.pad(x, ir.Dims(pads...), upTo(rank(x)), c.Scalar(x.Type.DType, float64(value)))}
 }
 
 func lowerPad(c *context) []*ir.Value {
 	x := c.In(0)
-	axes := firstAxes(rank(x))
+	axes := upTo(rank(x))
 	if c.Version() >= 18 && c.Opt(3) != nil {
 		axes = c.Ints(3)
 	}
@@ -255,7 +256,7 @@ func lowerCenterCropPad(c *context) []*ir.Value {
 	x, want := c.In(0), c.Dims(1)
 	axes, ok := c.AttrInts("axes")
 	if !ok {
-		axes = firstAxes(rank(x))
+		axes = upTo(rank(x))
 	}
 	if len(want) != len(axes) {
 		c.Failf("%d sizes for %d axes", len(want), len(axes))

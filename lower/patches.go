@@ -73,7 +73,7 @@ func kernelAxes(rank int) []int {
 
 // kernelFirst returns weights [M,C,…] as […,C,M].
 func (c *context) kernelFirst(w *ir.Value) *ir.Value {
-	order := ir.Transpose{Perm: append(firstAxes(rank(w))[2:], 1, 0)}
+	order := ir.Transpose{Perm: append(upTo(rank(w))[2:], 1, 0)}
 	if w.Const == nil {
 		return c.Emit(order, w)
 	}
@@ -121,13 +121,13 @@ func (c *context) untiled(win ir.Window) *ir.Value {
 
 // channelsLast moves axis 1 to the end.
 func (c *context) channelsLast(x *ir.Value) *ir.Value {
-	perm := append(slices.Delete(firstAxes(rank(x)), 1, 2), 1)
+	perm := append(slices.Delete(upTo(rank(x)), 1, 2), 1)
 	return c.Emit(ir.Transpose{Perm: perm}, x)
 }
 
 // channelsFirst undoes channelsLast.
 func (c *context) channelsFirst(x *ir.Value) *ir.Value {
-	perm := firstAxes(rank(x))
+	perm := upTo(rank(x))
 	copy(perm[2:], perm[1:])
 	perm[1] = rank(x) - 1
 	return c.Emit(ir.Transpose{Perm: perm}, x)

@@ -28,7 +28,7 @@ func lowerGlobalPool(fn ir.Reduction) func(*context) []*ir.Value {
 		if ir.Same(x.Type.Shape[2:].Elements(), ir.N(0)) == ir.Yes {
 			c.Failf("%v has no elements to pool", x.Type)
 		}
-		return []*ir.Value{c.Emit(ir.Reduce{Fn: fn, Axes: firstAxes(rank(x))[2:], KeepDims: true}, x)}
+		return []*ir.Value{c.Emit(ir.Reduce{Fn: fn, Axes: upTo(rank(x))[2:], KeepDims: true}, x)}
 	}
 }
 
@@ -43,7 +43,7 @@ func lowerGlobalLpPool(c *context) []*ir.Value {
 	}
 	x := c.In(0)
 	power := c.binary(ir.Pow, c.unary(ir.Abs, x), c.like(x, float64(p)))
-	sum := c.Emit(ir.Reduce{Fn: ir.Sum, Axes: firstAxes(rank(x))[2:], KeepDims: true}, power)
+	sum := c.Emit(ir.Reduce{Fn: ir.Sum, Axes: upTo(rank(x))[2:], KeepDims: true}, power)
 	return []*ir.Value{c.binary(ir.Pow, sum, c.like(x, 1/float64(p)))}
 }
 
@@ -130,7 +130,7 @@ func (c *context) checkPool(op ir.Op) {
 	if len(x.Shape) > 1 {
 		x.Shape = slices.Concat(x.Shape[:1], x.Shape[2:], x.Shape[1:2])
 	}
-	if err := checked(op, []*ir.Value{{Type: x}}); err != nil {
+	if _, err := checked(op, []*ir.Value{{Type: x}}); err != nil {
 		c.Failf("%w", err)
 	}
 }

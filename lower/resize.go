@@ -49,7 +49,7 @@ func lowerResize(c *context) []*ir.Value {
 		ExcludeOutside: c.AttrBool("exclude_outside", false),
 		Extrapolation:  float64(c.AttrFloat("extrapolation_value", 0)),
 	}
-	axes, policy := firstAxes(rank(x)), "stretch"
+	axes, policy := upTo(rank(x)), "stretch"
 	if c.Version() >= 18 {
 		if list, ok := c.AttrInts("axes"); ok {
 			axes = axes[:0]
@@ -142,7 +142,7 @@ func (c *context) resize(r ops.Resize, shape ir.Shape) []*ir.Value {
 		}
 	}
 	r.Shape = shape
-	if !slices.ContainsFunc(firstAxes(rank(x)), func(axis int) bool { return !r.Keeps(axis, x.Type.Shape) }) {
+	if !slices.ContainsFunc(upTo(rank(x)), func(axis int) bool { return !r.Keeps(axis, x.Type.Shape) }) {
 		return []*ir.Value{x}
 	}
 	if times := repeats(r, x.Type.Shape); times != nil {
@@ -154,7 +154,7 @@ func (c *context) resize(r ops.Resize, shape ir.Shape) []*ir.Value {
 	if n, known := x.Type.Shape[1].Const(); known && n < channelsOfImage {
 		return c.opaque(r, x)
 	}
-	order := append(slices.Delete(firstAxes(rank(x)), 1, 2), 1)
+	order := append(slices.Delete(upTo(rank(x)), 1, 2), 1)
 	planes := r
 	planes.Shape, planes.Scales, planes.Roi = nil, nil, nil
 	for _, axis := range order {

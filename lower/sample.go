@@ -21,7 +21,10 @@ func lowerAffineGrid(c *context) []*ir.Value {
 			c.Failf("theta %v: want three axes", theta.Type)
 		}
 		shape := ir.Shape{theta.Type.Shape[0]}
-		axes, _ := theta.Type.Shape[1].Const()
+		axes, known := theta.Type.Shape[1].Const()
+		if !known {
+			panic(needsRun{0}) // the rank of the result follows
+		}
 		for k := range axes {
 			shape = append(shape, c.Fresh(k))
 		}

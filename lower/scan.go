@@ -139,6 +139,9 @@ func lowerScanBatch(c *context) []*ir.Value {
 	row := make([]ir.Type, len(in))
 	for i := range in {
 		in[i] = c.In(i + 1)
+		if in[i].Type.Unranked {
+			c.Unsupportedf("input %d is %v: the number of its axes must be known", i, in[i].Type)
+		}
 		if rank(in[i]) < 1 {
 			c.Failf("input %d is %v, without a batch", i, in[i].Type)
 		}

@@ -18,6 +18,7 @@ import (
 
 	"github.com/rlxc/rlxc"
 	"github.com/rlxc/rlxc/internal/inside"
+	"github.com/rlxc/rlxc/onnx/onnxpb"
 )
 
 var update = flag.Bool("update", false, "rewrite the list of what does not pass")
@@ -43,7 +44,26 @@ func (c *testCase) run(backend string) error {
 	return nil
 }
 
-func (c *testCase) runAt(options rlxc.CompileOptions) (err error) {
+func (c *testCase) runAt(options rlxc.CompileOptions) error {
+	got, outputs, err := c.results(options)
+	if err != nil {
+		return err
+	}
+	want, err := c.values("output", outputs)
+	if err != nil {
+		return err
+	}
+	for i, w := range want {
+		name := outputs[i].GetName()
+		if err := compare(got[name], w); err != nil {
+			return fmt.Errorf("output %s %w", name, err)
+		}
+	}
+	return nil
+}
+
+// results runs the test's model, and returns its outputs and their declarations.
+func (c *testCase) results(options rlxc.CompileOptions) (got rlxc.Tensors, outputs []*onnxpb.ValueInfoProto, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = crash{fmt.Sprintf("%v\n%s", p, debug.Stack())}
@@ -51,46 +71,37 @@ func (c *testCase) runAt(options rlxc.CompileOptions) (err error) {
 	}()
 	m, err := rlxc.Read(bytes.NewReader(c.model), int64(len(c.model)), c.name)
 	if err != nil {
-		return err
+		return nil, nil, err
 	}
 	defer m.Close()
 	graph := inside.Proto(m).GetGraph()
 	in, err := c.values("input", graph.GetInput())
 	if err != nil {
-		return err
-	}
-	want, err := c.values("output", graph.GetOutput())
-	if err != nil {
-		return err
+		return nil, nil, err
 	}
 	p, err := m.Compile(context.Background(), options)
 	if err != nil {
-		return err
+		return nil, nil, err
 	}
 	defer p.Close()
 	s, err := p.NewSession()
 	if err != nil {
-		return err
+		return nil, nil, err
 	}
 	defer s.Close()
 	inputs := rlxc.Tensors{}
 	for i, t := range in {
 		inputs[graph.GetInput()[i].GetName()] = t
 	}
-	got, err := s.Run(context.Background(), inputs)
+	results, err := s.Run(context.Background(), inputs)
+	got = rlxc.Tensors{}
+	for name, t := range results {
+		got[name] = t.Clone() // the session releases t
+	}
 	if err != nil && strings.Contains(err.Error(), "internal error") {
-		return crash{err}
+		err = crash{err}
 	}
-	if err != nil {
-		return err
-	}
-	for i, w := range want {
-		name := graph.GetOutput()[i].GetName()
-		if err := compare(got[name], w); err != nil {
-			return fmt.Errorf("output %s %w", name, err)
-		}
-	}
-	return nil
+	return got, graph.GetOutput(), err
 }
 
 func TestNodes(t *testing.T) {

@@ -34,26 +34,22 @@ const (
 	operatorsFile = "../../docs/operators.md"
 )
 
-// allModels are the models of one node that show how operators run: ONNX's tests, those of ai.onnx.ml, and those of com.microsoft. All
-// operands but the first become constants, as weights, sizes and the like are in a user's model; inputs are the others, by model.
-func allModels(t *testing.T) (models []*onnxpb.ModelProto, inputs [][]*tensor.Tensor) {
-	cases, err := loadCases()
-	require.NoError(t, err)
-	classical, err := readCases(mlArchive)
-	require.NoError(t, err)
-	contrib := map[string]*testCase{}
+// contribCases are the models of com.microsoft's operators, sorted by name.
+func contribCases(t *testing.T) (cases []*testCase) {
 	z, err := zip.OpenReader("../../testdata/contrib.zip")
 	require.NoError(t, err)
 	defer z.Close()
+	byName := map[string]*testCase{}
 	for _, f := range z.File {
 		r, err := f.Open()
 		require.NoError(t, err)
 		data, err := io.ReadAll(r)
 		require.NoError(t, err)
-		c := contrib[path.Dir(f.Name)]
+		name := path.Dir(f.Name)
+		c := byName[name]
 		if c == nil {
-			c = &testCase{files: map[string][]byte{}}
-			contrib[path.Dir(f.Name)] = c
+			c = &testCase{name: name, files: map[string][]byte{}}
+			byName[name] = c
 		}
 		if base := path.Base(f.Name); base == "model.onnx" {
 			c.model = data
@@ -61,11 +57,20 @@ func allModels(t *testing.T) (models []*onnxpb.ModelProto, inputs [][]*tensor.Te
 			c.files[base] = data
 		}
 	}
-	all := slices.Concat(cases, classical)
-	for _, name := range slices.Sorted(maps.Keys(contrib)) {
-		all = append(all, contrib[name])
+	for _, name := range slices.Sorted(maps.Keys(byName)) {
+		cases = append(cases, byName[name])
 	}
-	for _, c := range all {
+	return cases
+}
+
+// allModels are the models of one node that show how operators run: ONNX's tests, those of ai.onnx.ml, and those of com.microsoft. All
+// operands but the first become constants, as weights, sizes and the like are in a user's model; inputs are the others, by model.
+func allModels(t *testing.T) (models []*onnxpb.ModelProto, inputs [][]*tensor.Tensor) {
+	cases, err := loadCases()
+	require.NoError(t, err)
+	classical, err := readCases(mlArchive)
+	require.NoError(t, err)
+	for _, c := range slices.Concat(cases, classical, contribCases(t)) {
 		m := new(onnxpb.ModelProto)
 		require.NoError(t, proto.Unmarshal(c.model, m))
 		if len(m.Graph.Node) != 1 {

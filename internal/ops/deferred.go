@@ -20,6 +20,8 @@ type Deferred struct {
 	Operator string
 	Version  int // the opset version that defines the operator
 	Attrs    ir.Attrs
+	// Outputs are the positions of the results among the operator's outputs, ascending, if the model leaves outputs out; else nil.
+	Outputs []int
 	// Lowering translates and computes the node. It is nil in a graph that was read by a program that runs compiled files only.
 	Lowering Lowering `ir:"-"`
 }
@@ -30,8 +32,23 @@ type Lowering func(env *ir.Env, o Deferred, in []*tensor.Tensor) ([]*tensor.Tens
 // String is the operator's name after its domain, such as "onnx.Reshape".
 func (o Deferred) String() string { return ir.QualifiedName(o.Domain, o.Operator) }
 
+// maxOutputs bounds the positions in Outputs, which a compiled file names: a lowering makes a list up to the last of them.
+const maxOutputs = 1 << 16
+
 // Infer returns the types that were known when the node was made.
-func (o Deferred) Infer([]*ir.Value) ([]ir.Type, error) { return o.Types, nil }
+func (o Deferred) Infer([]*ir.Value) ([]ir.Type, error) {
+	if o.Outputs != nil && len(o.Outputs) != len(o.Types) {
+		return nil, fmt.Errorf("outputs %v for %d results", o.Outputs, len(o.Types))
+	}
+	last := -1
+	for _, at := range o.Outputs {
+		if at <= last || at >= maxOutputs {
+			return nil, fmt.Errorf("outputs %v: want ascending positions below %d", o.Outputs, maxOutputs)
+		}
+		last = at
+	}
+	return o.Types, nil
+}
 
 func (o Deferred) Eval(env *ir.Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	if o.Lowering == nil {
