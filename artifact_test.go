@@ -3,14 +3,18 @@ package rlxc
 import (
 	"context"
 	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"runtime"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/rlxc/rlxc/models"
+	"github.com/rlxc/rlxc/quantize"
 	"github.com/rlxc/rlxc/tensor"
 )
 
@@ -149,6 +153,37 @@ func TestReplacedWhileOpen(t *testing.T) {
 		require.ErrorContains(t, err, "the file was truncated while in use")
 		require.Error(t, p.Save(filepath.Join(t.TempDir(), "copy.rlxc")))
 	}
+}
+
+// TestChangedFilesAreNotSaved holds that weights which were overwritten in place do not get into a file: Save and Quantize fail, and an
+// earlier file keeps its bytes.
+func TestChangedFilesAreNotSaved(t *testing.T) {
+	folder, err := models.FS("bert-tiny")
+	require.NoError(t, err)
+	data, err := fs.ReadFile(folder, "model.onnx")
+	require.NoError(t, err)
+	path, saved := filepath.Join(t.TempDir(), "model.onnx"), filepath.Join(t.TempDir(), "model.rlxc")
+	require.NoError(t, os.WriteFile(path, data, 0o600))
+	m, err := Open(path)
+	require.NoError(t, err)
+	defer m.Close()
+	p, err := m.Compile(t.Context(), CompileOptions{})
+	require.NoError(t, err)
+	defer p.Close()
+	require.NoError(t, p.Save(saved))
+	good, err := os.ReadFile(saved)
+	require.NoError(t, err)
+	_, _, err = m.Quantize(t.Context(), QuantizeOptions{Form: quantize.Dynamic})
+	require.NoError(t, err)
+	time.Sleep(10 * time.Millisecond) // file systems report times by their clock's ticks
+	data[len(data)/2] ^= 1
+	require.NoError(t, os.WriteFile(path, data, 0o600))
+	require.ErrorIs(t, p.Save(saved), ErrFileChanged)
+	same, err := os.ReadFile(saved)
+	require.NoError(t, err)
+	require.Equal(t, good, same)
+	_, _, err = m.Quantize(t.Context(), QuantizeOptions{Form: quantize.Dynamic})
+	require.ErrorIs(t, err, ErrFileChanged)
 }
 
 func TestSavedLevelIsKept(t *testing.T) {

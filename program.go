@@ -2,7 +2,6 @@ package rlxc
 
 import (
 	"context"
-	"fmt"
 
 	_ "github.com/rlxc/rlxc/backend/cpu" // the backend that every program has
 	"github.com/rlxc/rlxc/internal/engine"
@@ -172,14 +171,15 @@ func (p *Program) Unpadded() bool { return p.engine.Unpadded() }
 // takes the program for it. If there is none, it takes the first program for its backend and packs the weights again
 // (CompileStats.PackedFor). Data that programs share is stored once.
 //
-// Save fails with ErrClosed, with ErrInput if the programs cannot share a file, or with an error of the file system.
+// Save fails with ErrClosed, with ErrInput if the programs cannot share a file, with ErrFileChanged as CheckFiles does, or with an error
+// of the file system. If it fails, the file at path stays as it was.
 func (p *Program) Save(path string, others ...*Program) error {
 	return p.SaveWith(path, nil, others...)
 }
 
 // SaveWith is Save with files in the compiled file, by their paths with slashes, such as "tokenizer.json". Package pipeline opens a
 // compiled file with the files of pipeline.Description.Files as it opens the model's folder. SaveWith fails as Save does: with ErrClosed,
-// with ErrInput, or with an error of the file system.
+// with ErrInput, with ErrFileChanged, or with an error of the file system.
 func (p *Program) SaveWith(path string, beside map[string][]byte, others ...*Program) error {
 	programs := make([]*engine.Program, len(others))
 	for i, o := range others {
@@ -201,15 +201,7 @@ func (p *Program) Files() []string {
 // CheckFiles fails with ErrFileChanged, and names the file, if one of Files was written to or truncated since it was opened. Results of a
 // program whose files changed are those of no model. A file that was deleted, or that another file was renamed to, stays as it was for the
 // program.
-func (p *Program) CheckFiles() error {
-	for _, s := range p.engine.Files() {
-		if s.Changed() {
-			return engine.WithKind(ErrFileChanged, fmt.Errorf("the file %s was changed while in use: to replace it, rename another "+
-				"file to its name", s.Path))
-		}
-	}
-	return nil
-}
+func (p *Program) CheckFiles() error { return p.engine.CheckFiles() }
 
 // Close releases the program. Its sessions stay valid. It fails with ErrClosed if the program is closed.
 func (p *Program) Close() error { return p.engine.Close() }

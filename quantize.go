@@ -26,7 +26,7 @@ type QuantizeOptions struct {
 // result. Its bytes (proto.Marshal) are a file that other engines read too. Tensors that are not quantised still belong to m, which must
 // stay open.
 //
-// It fails with ErrInvalidModel, ErrInput (no calibration for quantize.QDQ), ErrClosed, or as Compile and Run do.
+// It fails with ErrInvalidModel, ErrInput (no calibration for quantize.QDQ), ErrFileChanged, ErrClosed, or as Compile and Run do.
 func (m *Model) Quantize(ctx context.Context, o QuantizeOptions) (_ proto.Message, _ *quantize.Report, err error) {
 	defer engine.Guard(&err, debug.SetPanicOnFault(true)) // weights are read where they are
 	done, err := m.use()
@@ -46,6 +46,9 @@ func (m *Model) Quantize(ctx context.Context, o QuantizeOptions) (_ proto.Messag
 		}
 	}
 	out, report, err := quantize.Model(p, o.Form, ranges)
+	if changed := engine.Unchanged(m.file); changed != nil {
+		return nil, nil, changed
+	}
 	if err != nil {
 		return nil, nil, engine.WithKind(ErrInvalidModel, fmt.Errorf("%s: %w", m.Name(), err))
 	}

@@ -119,8 +119,8 @@ func (m *Model) sequences(ctx context.Context, texts []string, prompt string, le
 }
 
 // Embed returns a vector for each text. It fails with ErrTask if the model has no output for this, with ErrPooling if its files name no
-// pooling, with ErrQueueFull or ErrTooLarge if Options.Reject is set, with rlxc.ErrMemory, with rlxc.ErrClosed after Close, or with the
-// error of ctx.
+// pooling, with ErrQueueFull or ErrTooLarge if Options.Reject is set, with rlxc.ErrMemory, with rlxc.ErrFileChanged if a file of the
+// model's weights was overwritten meanwhile, with rlxc.ErrClosed after Close, or with the error of ctx.
 func (m *Model) Embed(ctx context.Context, texts []string, o EmbedOptions) ([][]float32, error) {
 	out := make([][]float32, len(texts))
 	err := m.embed(ctx, texts, o, func(i int, v []float32) error {

@@ -126,6 +126,8 @@ type engine interface {
 	run(ctx context.Context, sequences []*sequence) error
 	// rest gives memory back that only runs need, of which there are none.
 	rest()
+	// intact returns an error if a file that the model reads weights from was changed.
+	intact() error
 }
 
 // padded is the engine that pads sequences to the longest of their batch.
@@ -262,6 +264,9 @@ func (e *padded) putBack(s *rlxc.Session) {
 
 // rest closes the sessions: the next run makes another. What fails there is not the next call's business.
 func (e *padded) rest() { _ = e.close() }
+
+// intact fails with rlxc.ErrFileChanged. All programs are of one model, and read the same files.
+func (e *padded) intact() error { return e.programs[0].CheckFiles() }
 
 func (e *padded) close() error {
 	e.mu.Lock()

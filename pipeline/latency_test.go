@@ -16,6 +16,7 @@ type timedEngine struct{ any int }
 
 func (e timedEngine) together() int { return e.any }
 func (e timedEngine) rest()         {}
+func (e timedEngine) intact() error { return nil }
 func (e timedEngine) sequences(of extent) (int, error) {
 	return onProcessor.tokens / max(of.tokens, 1), nil
 }

@@ -29,6 +29,7 @@ type fakeEngine struct {
 
 func (e *fakeEngine) together() int { return e.any }
 func (e *fakeEngine) rest()         { e.rests++ }
+func (e *fakeEngine) intact() error { return nil }
 
 func (e *fakeEngine) sequences(of extent) (int, error) {
 	length := of.tokens

@@ -96,6 +96,7 @@ var causes = []struct {
 	{rlxc.ErrMemory, http.StatusRequestEntityTooLarge,
 		"the request needs more memory than the server may use: send fewer or shorter texts"},
 	{rlxc.ErrWork, http.StatusRequestEntityTooLarge, "the request needs more operations than the server allows"},
+	{rlxc.ErrFileChanged, http.StatusServiceUnavailable, "the model's files were changed while in use: the model must be reopened"},
 	{rlxc.ErrInput, http.StatusUnprocessableEntity, "the inputs do not fit the model"},
 	{rlxc.ErrShape, http.StatusUnprocessableEntity, "the shapes of the inputs do not fit the model"},
 	{rlxc.ErrClosed, http.StatusServiceUnavailable, "the server is shutting down"},

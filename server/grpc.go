@@ -2,7 +2,6 @@ package server
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -318,11 +317,7 @@ func (s *Server) with(ctx context.Context, model, version string, do func(m *ope
 		return err
 	}
 	defer done()
-	err = do(m)
-	if changed := m.intact(); changed != nil {
-		return errors.Join(changed, err) // which may follow from it
-	}
-	return err
+	return do(m)
 }
 
 // grpcInput checks what a call declares of an input. Sizes are int64 in the protocol.

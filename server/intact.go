@@ -1,7 +1,6 @@
 package server
 
 import (
-	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -9,15 +8,9 @@ import (
 	"github.com/rlxc/rlxc/internal/files"
 )
 
-// intact is an error if files that the model has open were written to or truncated: weights are read from there, so what was computed
-// meanwhile may be of no model. Files that others have been renamed to, or that are gone, are as they were to who has them open.
-func (m *opened) intact() error {
-	if err := m.tensors.program.CheckFiles(); err != nil {
-		return &failure{status: http.StatusServiceUnavailable,
-			text: "the model's files were changed while in use: the model must be reopened", cause: err}
-	}
-	return nil
-}
+// intact fails with rlxc.ErrFileChanged if files that the model has open were written to or truncated. Files that others have been renamed
+// to, or that are gone, are as they were to who has them open.
+func (m *opened) intact() error { return m.tensors.program.CheckFiles() }
 
 // stampsOf are the states of the files at paths, but for those that are gone.
 func stampsOf(paths []string) (list []files.Stamp) {

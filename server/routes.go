@@ -238,9 +238,6 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, routes []route, 
 		}
 	}
 	answer, err := to.do(c, q)
-	if changed := c.intact(); changed != nil {
-		err = errors.Join(changed, err) // which may follow from it
-	}
 	if err != nil {
 		return err
 	}
@@ -322,20 +319,9 @@ type call struct {
 	ctx     context.Context
 	record  *record
 	body    io.Reader // what is left of it
-	used    []*opened
 	dones   []func()
 	cuts    []string // entries of cutHeader
 	strict  bool     // a text that is too long is an error
-}
-
-// intact is an error if a model that was used is not what was opened.
-func (c *call) intact() error {
-	for _, m := range c.used {
-		if err := m.intact(); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 func (c *call) end() {
@@ -364,7 +350,7 @@ func (c *call) open(name string, tasks ...pipeline.Task) (*entry, *opened, error
 	if err != nil {
 		return nil, nil, err
 	}
-	c.dones, c.used = append(c.dones, done), append(c.used, m)
+	c.dones = append(c.dones, done)
 	c.record.model = e.Name
 	return e, m, nil
 }

@@ -3,7 +3,6 @@ package server
 import (
 	"cmp"
 	"context"
-	"errors"
 	"runtime"
 	"strconv"
 
@@ -165,9 +164,6 @@ func (c *call) parts(texts []string, do func(texts []string) error) error {
 		before := share.Bytes()
 		err := do(texts[:n])
 		share.Give(share.Bytes() - before)
-		if changed := c.intact(); changed != nil { // from which an error of do may follow
-			return errors.Join(changed, err)
-		}
 		if err != nil {
 			return err
 		}

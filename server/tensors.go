@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"sync"
@@ -87,7 +88,8 @@ func (t *tensors) run(ctx context.Context, in rlxc.Tensors, take func(out rlxc.T
 	t.mu.Lock()
 	t.held = t.session.MemoryBytes()
 	t.mu.Unlock()
-	if err != nil {
+	// As package pipeline does for texts: a changed file makes other numbers, or any error.
+	if err = cmp.Or(t.program.CheckFiles(), err); err != nil {
 		return err
 	}
 	return take(out)

@@ -104,8 +104,8 @@ func (e *own) Run(ctx context.Context, in rlxc.Tensors) (rlxc.Tensors, error) {
 	return out, nil
 }
 
-// intact returns err, the error of a run, or the error of a file that the program reads weights from if the file was changed meanwhile.
-// Commands call intact after each run and before they print or write results, because a changed file makes other numbers, or NaN.
+// intact returns err, the error of a run of tensors, or the error of a file that the program reads weights from if the file was changed
+// meanwhile: a changed file makes other numbers, or NaN. Package pipeline checks the files after its own runs, those of texts.
 func intact(p *rlxc.Program, err error) error { return cmp.Or(p.CheckFiles(), err) }
 
 // again prepares repetitions of a run that returned out: they copy no cache of a decoder. The cache stays with the device, each run

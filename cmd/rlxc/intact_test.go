@@ -2,18 +2,16 @@ package main
 
 import (
 	"bytes"
-	"context"
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
-	"github.com/spf13/cobra"
 	"github.com/stretchr/testify/require"
 
 	"github.com/rlxc/rlxc"
-	"github.com/rlxc/rlxc/pipeline"
 )
 
 // overwrite writes other weights into a model's file in place, at least a tick of the file system's clock after the file was opened.
@@ -28,39 +26,67 @@ func overwrite(t *testing.T, file string) {
 	require.NoError(t, os.WriteFile(file, data, 0o600))
 }
 
-// TestRunsOfChangedFilesAreErrors holds that a command prints no result of a model whose file was overwritten in place while the model
+// A changingInput is a standard input of lines. Between the first and the second, it calls between.
+type changingInput struct {
+	lines   []string
+	between func()
+}
+
+func (c *changingInput) Read(p []byte) (int, error) {
+	if len(c.lines) == 0 {
+		return 0, io.EOF
+	}
+	if len(c.lines) == 1 && c.between != nil {
+		c.between()
+	}
+	n := copy(p, c.lines[0])
+	c.lines = c.lines[1:]
+	return n, nil
+}
+
+// TestRunsOfChangedFilesAreErrors holds that a command prints no result of a model whose file was overwritten in place while the command
 // ran. The error names the file, and not what the model returned.
 func TestRunsOfChangedFilesAreErrors(t *testing.T) {
-	t.Run("texts", func(t *testing.T) {
-		dir := t.TempDir()
-		require.NoError(t, os.CopyFS(dir, os.DirFS("../../pipeline/testdata/minilm")))
-		file := filepath.Join(dir, "onnx", modelFile)
-		command := &textCommand{onError: "stop"}
-		m, err := openText(t.Context(), dir, pipeline.Options{})
-		require.NoError(t, err)
-		defer m.Close()
-		var out bytes.Buffer
-		c := &cobra.Command{}
-		c.SetContext(t.Context())
-		c.SetOut(&out)
-		c.SetErr(io.Discard)
-		c.Flags().Bool("json", true, "")
-		k := task{run: func(ctx context.Context, items []item, _ pipeline.Truncated) ([]any, error) {
-			vectors, err := m.Embed(ctx, plain(items), pipeline.EmbedOptions{})
-			require.NoError(t, err)
-			if items[0].text == "b" {
-				overwrite(t, file)
+	// The calls of package pipeline that search makes are those of embed, and it reads its input after them. tokenize opens no model.
+	commands := map[string]struct{ folder, flags string }{"embed": {"minilm", ""}, "rerank": {"rerank", "--query x"},
+		"classify": {"classify", ""}, "tag": {"ner", ""}, "answer": {"qa", "--question x"}, "search": {}, "tokenize": {}}
+	root, _ := newRoot()
+	for _, c := range root.Commands() {
+		if c.GroupID == "texts" {
+			require.Contains(t, commands, c.Name())
+		}
+	}
+	for name, row := range commands {
+		if row.folder == "" {
+			continue
+		}
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			require.NoError(t, os.CopyFS(dir, os.DirFS("../../pipeline/testdata/"+row.folder)))
+			run := func(between func()) (string, error) {
+				root, _ := newRoot()
+				var out bytes.Buffer
+				root.SetArgs(append([]string{name, dir, "--input", "-", "--json"}, strings.Fields(row.flags)...))
+				root.SetIn(&changingInput{[]string{"a cat\n", "a dog\n"}, between})
+				root.SetOut(&out)
+				root.SetErr(io.Discard)
+				err := root.ExecuteContext(t.Context())
+				return out.String(), err
 			}
-			require.Len(t, vectors, 1)
-			return []any{&classified{Text: items[0].text}}, nil
-		}, example: &classified{}}
-		_, err = command.results(c, m, []item{{text: "a"}}, k)
-		require.NoError(t, err)
-		err = command.do(c, m, textArguments([]string{"b"}), k)
-		require.ErrorIs(t, err, rlxc.ErrFileChanged)
-		require.ErrorContains(t, err, file)
-		require.Empty(t, out.String())
-	})
+			want, err := run(nil)
+			require.NoError(t, err)
+			got, err := run(func() {
+				file := filepath.Join(dir, "onnx", modelFile)
+				if _, err := os.Stat(file); err != nil {
+					file = filepath.Join(dir, modelFile)
+				}
+				overwrite(t, file)
+			})
+			require.ErrorIs(t, err, rlxc.ErrFileChanged)
+			require.ErrorContains(t, err, modelFile)
+			require.True(t, strings.HasPrefix(want, got), "it printed %s of %s", got, want)
+		})
+	}
 	t.Run("tensors", func(t *testing.T) {
 		file := filepath.Join(t.TempDir(), modelFile)
 		require.Equal(t, exitDone, execute(t.Context(), []string{"models", "bert-tiny", "-o", file}, io.Discard, io.Discard))

@@ -138,7 +138,7 @@ func rerankCommand() *cobra.Command {
 			}
 			o.Truncated = t.truncated(c, items)
 			ranked, err := m.Rerank(c.Context(), query, plain(items), o)
-			if err = intact(m.Program(), err); err != nil {
+			if err != nil {
 				return err
 			}
 			if asJSON, _ := c.Flags().GetBool("json"); asJSON {

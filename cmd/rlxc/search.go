@@ -76,7 +76,7 @@ func searchCommand() *cobra.Command {
 				}
 			}
 			query, err := m.Embed(c.Context(), args[1:], o)
-			if err = intact(m.Program(), err); err != nil {
+			if err != nil {
 				return err
 			}
 			found, err := nearest(query[0], in, top)

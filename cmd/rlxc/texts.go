@@ -353,7 +353,7 @@ func (t *textCommand) results(c *cobra.Command, m *pipeline.Model, items []item,
 		}
 	}
 	some, err := k.run(c.Context(), good, t.truncated(c, good))
-	if err = intact(m.Program(), err); err != nil {
+	if err != nil {
 		return nil, err
 	}
 	values := make([]any, len(items))

@@ -6,6 +6,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -301,11 +302,28 @@ func (p *Program) Save(path string, beside map[string][]byte, others ...*Program
 		}
 		targets = append(targets, artifact.Target{Name: name, Graph: other.graph})
 	}
-	return files.ReplaceFile(path, func(w io.Writer) error { return artifact.Write(w, p.file.Name(), level, beside, targets...) })
+	return files.ReplaceFile(path, func(w io.Writer) error {
+		err := artifact.Write(w, p.file.Name(), level, beside, targets...)
+		return cmp.Or(p.CheckFiles(), err)
+	})
 }
 
 // Files are the states of the program's files when they were opened.
 func (p *Program) Files() []files.Stamp { return p.file.Stamps() }
+
+// CheckFiles fails with ErrFileChanged if one of Files was changed.
+func (p *Program) CheckFiles() error { return Unchanged(p.file) }
+
+// Unchanged fails with ErrFileChanged, and names the file, if a file of the source was written to or truncated since it was opened.
+func Unchanged(s Source) error {
+	for _, stamp := range s.Stamps() {
+		if stamp.Changed() {
+			return WithKind(ErrFileChanged, fmt.Errorf("the file %s was changed while in use: to replace it, rename another file to its "+
+				"name", stamp.Path))
+		}
+	}
+	return nil
+}
 
 // Unpadded reports whether the program skips padding tokens.
 func (p *Program) Unpadded() bool { return p.packing != nil }
