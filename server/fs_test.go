@@ -1,6 +1,7 @@
 package server
 
 import (
+	"fmt"
 	"net/http"
 	"os"
 	"testing"
@@ -30,4 +31,12 @@ func TestServesModelsOfAnFS(t *testing.T) {
 
 	_, err := New(t.Context(), []Model{{Name: "m", Path: testdata + "/minilm", Options: inside}}, Options{})
 	require.Error(t, err)
+}
+
+// TestNamesOfModels holds that a server does not start with a name that a path or JSON cannot hold.
+func TestNamesOfModels(t *testing.T) {
+	for _, name := range []string{"", "/m", "m/", "m\xff"} {
+		_, err := New(t.Context(), []Model{{Name: name, Path: "../pipeline/testdata/minilm"}}, Options{})
+		require.ErrorContains(t, err, fmt.Sprintf("invalid or duplicate model name %q", name))
+	}
 }

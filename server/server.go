@@ -21,6 +21,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+	"unicode/utf8"
 
 	"go.opentelemetry.io/otel/trace"
 	"go.opentelemetry.io/otel/trace/noop"
@@ -126,8 +127,9 @@ func New(ctx context.Context, models []Model, o Options) (*Server, error) {
 	s.running = memory.NewPool(int64(most)*memory.Base, most)
 	names := map[string]bool{}
 	for _, m := range models {
-		if m.Name == "" || strings.Trim(m.Name, "/") != m.Name || names[m.Name] {
-			return nil, errors.Join(fmt.Errorf("server: invalid or duplicate model name %q", m.Name), s.Close())
+		if m.Name == "" || strings.Trim(m.Name, "/") != m.Name || !utf8.ValidString(m.Name) || names[m.Name] {
+			return nil, errors.Join(fmt.Errorf("server: invalid or duplicate model name %q: want another, in UTF-8 and without / at its "+
+				"ends", m.Name), s.Close())
 		}
 		names[m.Name] = true
 		e := &entry{Model: m}

@@ -1,11 +1,14 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -85,6 +88,47 @@ func least(flag string, value, want int) error {
 		return usagef("--%s %d: want at least %d", flag, value, want)
 	}
 	return nil
+}
+
+// pathFlags are the flags whose values are paths or contain one. The operating system allows any bytes in a path.
+var pathFlags = strings.Fields("against-cmd api-key-file backward calibrate check csv html input instance lengths onnxruntime output " +
+	"reference skip throughput tls-cert tls-key tokenizer trace")
+
+// errNotUTF8 refuses a text of the command line, which would become another text in a tokenizer or in JSON.
+var errNotUTF8 = errors.New("not valid UTF-8: convert it, for example with iconv")
+
+// textFlag is a flag whose value is text, from the command line or from the environment.
+type textFlag struct{ pflag.Value }
+
+// Set implements pflag.Value.
+func (v textFlag) Set(s string) error {
+	if !utf8.ValidString(s) {
+		return errNotUTF8
+	}
+	return v.Value.Set(s)
+}
+
+// requireUTF8 makes values that are not UTF-8 a mistake in the command line: those of all flags of c but pathFlags, and of the arguments
+// after the first if texts is set.
+func requireUTF8(c *cobra.Command, texts bool) {
+	c.Flags().VisitAll(func(f *pflag.Flag) {
+		if !slices.Contains(pathFlags, f.Name) {
+			f.Value = textFlag{f.Value}
+		}
+	})
+	if check := c.Args; texts {
+		c.Args = func(c *cobra.Command, args []string) error {
+			if err := check(c, args); err != nil {
+				return err
+			}
+			for i, text := range args[1:] {
+				if !utf8.ValidString(text) {
+					return fmt.Errorf("text %d, %q, is %w", i+1, text, errNotUTF8)
+				}
+			}
+			return nil
+		}
+	}
 }
 
 // byHand is a flag that goes before an environment variable, also if its value leaves the choice to that.

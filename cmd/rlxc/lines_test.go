@@ -130,14 +130,8 @@ func TestLinesOfJSONAreOneRule(t *testing.T) {
 	}
 }
 
-// TestTextsThatAreNotUTF8AreErrors holds that a text of the command line, and the name of an output, do not become other texts in JSON.
-func TestTextsThatAreNotUTF8AreErrors(t *testing.T) {
-	in := textArguments([]string{"ö", "\xff"})
-	it, err := in.next()
-	require.NoError(t, errors.Join(err, it.err))
-	it, err = in.next()
-	require.NoError(t, err)
-	require.EqualError(t, it.failure(), "text 2: it is not valid UTF-8")
+// TestNamesThatAreNotUTF8AreErrors holds that the name of an output does not become another name in JSON.
+func TestNamesThatAreNotUTF8AreErrors(t *testing.T) {
 	x := tensor.FromSlice([]int8{1})
 	require.ErrorContains(t, writeTensors(io.Discard, "", "", []string{"ö", "\xff"}, rlxc.Tensors{"ö": x, "\xff": x}),
 		`the name of output "\xff" is not UTF-8`)

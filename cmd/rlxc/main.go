@@ -200,6 +200,7 @@ input or the environment is invalid, and 130 or 143 after an interrupt.`,
 	root.AddCommand(benchWorkerCommand())
 	started = new(bool)
 	for _, c := range root.Commands() {
+		requireUTF8(c, c.GroupID == "texts")
 		run := c.RunE
 		c.RunE = func(c *cobra.Command, args []string) (err error) {
 			*started = true
