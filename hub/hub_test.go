@@ -53,7 +53,7 @@ func newFakeHub(t *testing.T) *fakeHub {
 }
 
 func (h *fakeHub) client() *Client {
-	return &Client{Endpoint: h.hub.URL, Cache: h.t.TempDir(), Token: "secret", Timeout: 5 * time.Second, pause: time.Millisecond}
+	return &Client{Endpoint: h.hub.URL, Cache: h.t.TempDir(), Token: "secret", Timeout: time.Hour, pause: time.Millisecond}
 }
 
 func (h *fakeHub) note(r *http.Request) {

@@ -13,13 +13,14 @@ import (
 // limited finds limits of the clock in tests. On a busy machine such a limit fails a test of right code: a test counts work, or time of the
 // processor (internal/robustness), or waits without a limit (modeltest.Wait).
 var limited = regexp.MustCompile(`\.(Eventually|EventuallyWithT|Never|WithTimeout|WithDeadline|AfterFunc|NewTimer|` +
-	`Set(?:Read|Write)?Deadline)\(`)
+	`Set(?:Read|Write)?Deadline)\(|\btime\.(After|Tick|NewTicker)\(`)
 
 // clocked are the tests that use the clock, each with the reason why a busy machine does not fail them.
 var clocked = map[string]string{
 	"cmd/rlxc/hostile_unix_test.go":       "an attacker gives up, which ends the attack",
 	"hub/transfers_test.go":               "the clock is that of testing/synctest",
 	"internal/page/browser/pages_test.go": "pages of a separate module, opened in a browser that may hang",
+	"planner/tables_test.go":              "the heap is looked at every 2 ms, and printed",
 	"server/load_test.go":                 "a client leaves after a while, whatever has happened by then",
 }
 
