@@ -48,9 +48,9 @@ type CompileOptions struct {
 	PinOutputAncestors bool `json:",omitempty"`
 	// Dims fixes symbolic dimensions at compile time.
 	Dims map[string]int
-	// MemoryLimit is the maximum size of the arenas of a run, and of its results outside of them, in bytes. 0 means half of the memory of
-	// the machine, or of the control group of the process (Linux). A run that needs more takes its batch in slices, if each row is
-	// provably computed separately. Otherwise it fails with ErrMemory.
+	// MemoryLimit is the maximum working memory of a run, in bytes, without weights: arenas, results outside of them, and what steps on the
+	// host allocate. 0 means half of the memory of the machine, or of the control group of the process (Linux). A run that needs more takes
+	// its batch in slices, if each row is provably computed separately. Otherwise it fails with ErrMemory.
 	MemoryLimit int64
 	// MaxFlops is the maximum number of multiplications and additions in the products of a run, in all iterations of its loops. They are
 	// counted before the products run. 0 means no limit.

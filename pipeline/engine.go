@@ -135,8 +135,7 @@ type padded struct {
 	programs []*rlxc.Program // by device; plans of the first say what fits
 	layout   layout
 	tokens   int   // of a batch
-	limit    int64 // bytes of one session's arena, as planned, and of its copies of prefixes; 0 for the program's own limit
-	own      int64 // the program's own limit
+	limit    int64 // maximum bytes of a session: those of a run of its program, and its copies of prefixes
 
 	mu      sync.Mutex
 	idle    []*rlxc.Session
@@ -168,20 +167,28 @@ func (e *padded) sequences(of extent) (int, error) {
 		if err == nil {
 			need = report.Plan.Committed + int64(n)*e.layout.pastBytes(of.past) // each row has a copy of its prefix
 		}
-		if limit := cmp.Or(e.limit, e.own); need > limit {
-			err = fmt.Errorf("%w: %d sequences of %d tokens need %d bytes, the limit of a session is %d", rlxc.ErrMemory, n,
-				of.past+of.tokens, need, limit)
+		if need > e.limit {
+			err = fmt.Errorf("%w: %d sequences of %d tokens need %d bytes, the limit is %d", rlxc.ErrMemory, n, of.past+of.tokens, need,
+				e.limit)
 		}
 		switch {
-		case err == nil:
+		case err != nil && !errors.Is(err, rlxc.ErrMemory), err != nil && n == 1:
+			return 0, ofSession(err)
+		case err == nil && report.Slices == 0: // a batch in slices computes as slowly as smaller ones, and holds the results of all
 			e.fits[of] = n
 			e.note(report, need)
 			return n, nil
-		case !errors.Is(err, rlxc.ErrMemory) || n == 1:
-			return 0, err
 		}
 		n /= 2
 	}
+}
+
+// ofSession adds to an error of too little memory whose limit was met.
+func ofSession(err error) error {
+	if errors.Is(err, rlxc.ErrMemory) {
+		err = fmt.Errorf("%w: sessions share the memory limit, so that fewer sessions have more each", err)
+	}
+	return err
 }
 
 // note records a plan whose run needs that many bytes.

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -191,7 +192,7 @@ func TestManyCallers(t *testing.T) {
 	report, err := alone.programs[0].Plan(alone.engine.layout.sizes(4, 48))
 	require.NoError(t, err)
 	limit := 2 * report.Plan.Committed
-	m := openModel(t, "minilm", Options{Sessions: 2, MemoryLimit: limit})
+	m := openModel(t, "minilm", Options{Sessions: 2, Compile: rlxc.CompileOptions{MemoryLimit: limit}})
 	most, err := m.engine.sequences(extent{0, 48})
 	require.NoError(t, err)
 	require.GreaterOrEqual(t, most, 1)
@@ -213,7 +214,7 @@ func TestManyCallers(t *testing.T) {
 	}
 	require.LessOrEqual(t, held, limit)
 
-	none, err := Open(t.Context(), "testdata/minilm", Options{MemoryLimit: 1000})
+	none, err := Open(t.Context(), "testdata/minilm", Options{Compile: rlxc.CompileOptions{MemoryLimit: 1000}})
 	require.NoError(t, err)
 	_, err = none.Embed(t.Context(), list[:1], EmbedOptions{})
 	require.ErrorIs(t, err, rlxc.ErrMemory)
@@ -223,6 +224,48 @@ func TestManyCallers(t *testing.T) {
 	cancel()
 	_, err = m.Embed(ctx, list, EmbedOptions{})
 	require.ErrorIs(t, err, context.Canceled)
+}
+
+// TestSessionsShareTheMemoryLimit: concurrent batches together stay within the limit, so that a text fits if its arena times the number of
+// sessions does.
+func TestSessionsShareTheMemoryLimit(t *testing.T) {
+	long := strings.Repeat("word ", 100)
+	for _, row := range []struct {
+		name  string
+		unpad bool
+	}{{"with padding", false}, {"without padding", true}} {
+		t.Run(row.name, func(t *testing.T) {
+			with := func(sessions int, limit int64) *Model {
+				compile := rlxc.CompileOptions{Unpad: row.unpad, MemoryLimit: limit}
+				return openModel(t, "minilm", Options{Sessions: sessions, Compile: compile})
+			}
+			m := with(1, 0)
+			report, err := m.programs[0].Plan(m.engine.layout.sizes(1, m.MaxLength))
+			require.NoError(t, err)
+			need := report.Plan.Committed
+			if row.unpad {
+				need += packedBytes * int64(m.MaxLength)
+			}
+			for sessions := 1; sessions < 4; sessions++ {
+				need := int64(sessions) * need
+				_, err := with(sessions, need).Embed(t.Context(), []string{long, "a", long}, EmbedOptions{})
+				require.NoError(t, err, "%d sessions", sessions)
+				_, err = with(sessions, need-1).Embed(t.Context(), []string{long}, EmbedOptions{})
+				require.ErrorIs(t, err, rlxc.ErrMemory, "%d sessions", sessions)
+				require.ErrorContains(t, err, "fewer sessions have more each")
+			}
+		})
+	}
+}
+
+// TestDefaultSessionsHaveMemory: where there is little memory, there are fewer sessions, and at least one.
+func TestDefaultSessionsHaveMemory(t *testing.T) {
+	sessions := func(limit int64) int {
+		return Options{Compile: rlxc.CompileOptions{Threads: 1, MemoryLimit: limit}}.Defaults().Sessions
+	}
+	require.Equal(t, runtime.GOMAXPROCS(0), sessions(1<<40))
+	require.Equal(t, 1, sessions(2*leastShare-1))
+	require.Equal(t, 1, sessions(1))
 }
 
 // Two devices share the batches: each goes to the one that runs the fewest, by an idle session of it if there is one.

@@ -35,21 +35,28 @@ const maskName = "attention_mask"
 // sequences is no limit: together is. A sequence that does not fit alone is an error. No sequence has a prefix: see prefix.go.
 func (e *packed) sequences(of extent) (int, error) {
 	if of.tokens > e.together() {
-		if err := e.fitsAlone(of.tokens); err != nil {
-			return 0, err
+		if _, err := e.plan(1, of.tokens); err != nil {
+			return 0, ofSession(err)
 		}
 	}
 	return max(1, e.tokens), nil
 }
 
-// fitsAlone plans a sequence.
-func (e *packed) fitsAlone(length int) error {
-	report, err := e.programs[0].Plan(e.layout.sizes(1, length))
-	if err == nil && e.limit > 0 && report.Plan.Committed > e.limit {
-		err = fmt.Errorf("%w: a sequence of %d tokens needs %d bytes, the limit of a session is %d", rlxc.ErrMemory, length,
-			report.Plan.Committed, e.limit)
+// packedBytes is more than what a packed batch takes outside of the arena, in bytes for each token: what the model reads of a token, its
+// position and its sequence. A run of MiniLM takes 29.
+const packedBytes = 64
+
+// plan plans a batch of sequences of one length. It fails with ErrMemory if the batch does not fit a session.
+func (e *packed) plan(sequences, length int) (*rlxc.Report, error) {
+	report, err := e.programs[0].Plan(e.layout.sizes(sequences, length))
+	if err != nil {
+		return nil, err
 	}
-	return err
+	if need := report.Plan.Committed + int64(sequences*length)*packedBytes; need > e.limit {
+		return nil, fmt.Errorf("%w: %d sequences of %d tokens need %d bytes, the limit is %d", rlxc.ErrMemory, sequences, length, need,
+			e.limit)
+	}
+	return report, nil
 }
 
 // together is how many tokens a batch may have, of sequences of any lengths. It is planned as sequences of a token.
@@ -57,11 +64,11 @@ func (e *packed) together() int {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for n := max(e.tokens, 1); e.budget == 0; n = max(n/2, 1) {
-		report, err := e.programs[0].Plan(e.layout.sizes(n, 1))
+		report, err := e.plan(n, 1)
 		if err == nil {
 			e.note(report, report.Plan.Committed)
 		}
-		if n == 1 || err == nil && (e.limit == 0 || report.Plan.Committed <= e.limit) || err != nil && !errors.Is(err, rlxc.ErrMemory) {
+		if n == 1 || !errors.Is(err, rlxc.ErrMemory) {
 			e.budget = n
 		}
 	}

@@ -54,16 +54,14 @@ type Options struct {
 	DefaultPromptName string
 
 	// Compile holds the options of the compilation. Threads is the maximum per batch; 0 means all processors, which concurrent batches
-	// share. Device may name several devices, separated by commas. Each device has a program, and a batch goes to the device with the
-	// fewest batches in progress.
+	// share. MemoryLimit is the maximum working memory of all concurrent batches together. Each session gets an equal part of it, and the
+	// prefixes that calls of a decoder keep get one more. A sequence that does not fit a part alone is an error. Device may name several
+	// devices, separated by commas. Each device has a program, and a batch goes to the device with the fewest batches in progress.
 	Compile rlxc.CompileOptions
-	// Sessions is the number of concurrent batches. 0 means that of Defaults.
+	// Sessions is the maximum number of concurrent batches. 0 means that of Defaults.
 	Sessions int
 	// BatchTokens is the maximum number of tokens per batch, padding included. 0 means that of Defaults.
 	BatchTokens int
-	// MemoryLimit is the maximum size of the arenas of all sessions together, in bytes. 0 means a quarter of Compile.MemoryLimit. A
-	// sequence that does not fit alone is an error.
-	MemoryLimit int64
 	// Queue is the maximum number of waiting tokens. Calls block beyond it. 0 means a million.
 	Queue int
 	// Reject makes calls fail with ErrQueueFull instead of blocking.
@@ -167,6 +165,11 @@ func open(ctx context.Context, what string, o Options) (_ *Model, err error) {
 	compile := o.Compile
 	compile.CacheLimit = cmp.Or(compile.CacheLimit, o.batching().plans)
 	compile.Unpad = compile.Unpad && m.SkipsPadding()
+	shares := sessions
+	if m.judge != nil { // calls keep prefixes
+		shares++
+	}
+	compile.MemoryLimit = max(1, memory.Limit(compile.MemoryLimit)/int64(shares))
 	for _, device := range devices {
 		compile.Device = strings.TrimSpace(device)
 		p, err := m.model.Compile(ctx, compile)
@@ -184,8 +187,7 @@ func open(ctx context.Context, what string, o Options) (_ *Model, err error) {
 		}
 	}
 	m.engine = &padded{programs: m.programs, device: map[*rlxc.Session]int{}, busy: map[int]int{}, layout: *shape,
-		tokens: o.BatchTokens, limit: o.MemoryLimit / int64(sessions), own: memory.Limit(compile.MemoryLimit),
-		fits: map[extent]int{}, held: map[*rlxc.Session]int64{}}
+		tokens: o.BatchTokens, limit: compile.MemoryLimit, fits: map[extent]int{}, held: map[*rlxc.Session]int64{}}
 	if m.MaxLength == 0 {
 		m.MaxLength = m.engine.longest()
 		if m.MaxLength > 0 {
@@ -266,10 +268,16 @@ func (o Options) batching() batching {
 
 func (o Options) devices() []string { return strings.Split(o.Compile.Device, ",") }
 
-// Defaults returns the options with default values for Sessions and BatchTokens, which depend on the devices.
+// leastShare is the memory that a session has by default, in bytes, so that a container with many processors and little memory has fewer
+// sessions. A sequence of 512 tokens of the largest usual encoders, of 1024 numbers a token, needs 15 MB.
+const leastShare = 32 << 20
+
+// Defaults returns the options with default values for Sessions and BatchTokens. They depend on the devices, and Sessions on
+// Compile.MemoryLimit, too.
 func (o Options) Defaults() Options {
 	b := o.batching()
-	o.Sessions = cmp.Or(o.Sessions, b.each*len(o.devices()))
+	most := max(1, memory.Limit(o.Compile.MemoryLimit)/leastShare)
+	o.Sessions = cmp.Or(o.Sessions, int(min(int64(b.each*len(o.devices())), most)))
 	o.BatchTokens = cmp.Or(o.BatchTokens, b.tokens)
 	return o
 }

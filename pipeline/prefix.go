@@ -1,7 +1,6 @@
 package pipeline
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -112,12 +111,11 @@ func (p *prefix) read(l *layout, b *batch, i int) error {
 	return nil
 }
 
-// keep counts the bytes of a prefix in the memory of the engine, up to the limit of a session or a quarter of the
-// program's. It returns false if there is no room.
+// keep counts the bytes of a prefix in the memory of the engine, up to the limit of a session. It returns false if there is no room.
 func (e *padded) keep(bytes int64) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if bytes > cmp.Or(e.limit, e.own/4)-e.kept {
+	if bytes > e.limit-e.kept {
 		return false
 	}
 	e.kept += bytes

@@ -196,7 +196,7 @@ func TestPrefixesAreInTheAccount(t *testing.T) {
 	require.NoError(t, err)
 	require.GreaterOrEqual(t, m.State().Planned, report.Plan.Committed+int64(need)*100*bytes)
 
-	require.True(t, m.engine.keep(m.engine.own/4), "all memory for prefixes")
+	require.True(t, m.engine.keep(m.engine.limit), "all memory for prefixes")
 	before := m.Tokens()
 	ranked, err := m.Rerank(t.Context(), want.Queries[0], want.Documents, RerankOptions{TopK: 1})
 	require.NoError(t, err)
@@ -205,7 +205,7 @@ func TestPrefixesAreInTheAccount(t *testing.T) {
 	_, err = openJudge(t, folder, false, Options{}).Rerank(WithUsage(t.Context(), &all), want.Queries[0], want.Documents, RerankOptions{})
 	require.NoError(t, err)
 	require.EqualValues(t, all.Tokens, m.Tokens()-before)
-	m.engine.drop(m.engine.own / 4)
+	m.engine.drop(m.engine.limit)
 }
 
 // TestCommonPrefix leaves the last token of each sequence.

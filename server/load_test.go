@@ -66,7 +66,7 @@ func longBody(n int) string {
 func TestSaturation(t *testing.T) {
 	const limit = 6 << 20
 	m := served("minilm")
-	m[0].Options = pipeline.Options{Queue: 20000, MemoryLimit: limit, Sessions: 2}
+	m[0].Options = pipeline.Options{Queue: 20000, Sessions: 2, Compile: rlxc.CompileOptions{MemoryLimit: limit}}
 	s, h := start(t, Options{MaxRequests: 40}, m...)
 	before := runtime.NumGoroutine()
 	var counts [600]atomic.Int64
@@ -237,7 +237,7 @@ func TestLimits(t *testing.T) {
 	require.Equal(t, 413, status, text)
 	require.Contains(t, text, "more tokens than the server queues")
 
-	m[0].Options = pipeline.Options{MemoryLimit: 64 << 10, Sessions: 1, Compile: rlxc.CompileOptions{Threads: 1}}
+	m[0].Options = pipeline.Options{Sessions: 1, Compile: rlxc.CompileOptions{MemoryLimit: 64 << 10, Threads: 1}}
 	_, h = start(t, Options{}, m...)
 	status, text = ask(t, "POST", h.URL+"/embed", longBody(10), nil)
 	require.Equal(t, 413, status, text)

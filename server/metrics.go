@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"github.com/rlxc/rlxc/internal/memory"
 	"github.com/rlxc/rlxc/pipeline"
 )
 
@@ -106,8 +107,8 @@ var readings = []reading{
 		func(_ *entry, s pipeline.State) float64 { return float64(s.Plans) }),
 	newGauge("memory_weights_bytes", "Bytes of the weights, packed or as the file has them.",
 		func(_ *entry, s pipeline.State) float64 { return float64(s.Weights) }),
-	newGauge("memory_limit_bytes", "Bytes that the arenas may take; 0 for what the machine allows.",
-		func(e *entry, _ pipeline.State) float64 { return float64(e.Options.MemoryLimit) }),
+	newGauge("memory_limit_bytes", "Bytes that the runs of the model may take together, without weights.",
+		func(e *entry, _ pipeline.State) float64 { return float64(memory.Limit(e.Options.Compile.MemoryLimit)) }),
 	newReading(prometheus.CounterValue, "plans_rejected_total", "Plans that were found unsafe and did not run. Above 0 is a fault of rlxc.",
 		func(_ *entry, s pipeline.State) float64 { return float64(s.Rejected) }),
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/rlxc/rlxc"
 	"github.com/rlxc/rlxc/internal/files"
+	"github.com/rlxc/rlxc/internal/memory"
 	"github.com/rlxc/rlxc/pipeline"
 )
 
@@ -45,16 +46,11 @@ type opened struct {
 	idle    chan struct{}
 }
 
-// share is how the memory limit of a model is shared out: a part for each session of texts, and one for tensors.
-func share(limit int64, sessions int) (each int64) { return limit / int64(sessions+1) }
-
 // load opens the files of a model.
 func (s *Server) load(ctx context.Context, e *entry) (*opened, error) {
 	o := e.Options.Defaults()
-	if each := share(o.MemoryLimit, max(o.Sessions, 1)); each > 0 {
-		o.MemoryLimit = each * int64(o.Sessions)
-		o.Compile.MemoryLimit = each
-	}
+	limit := memory.Limit(o.Compile.MemoryLimit)
+	o.Compile.MemoryLimit = max(1, limit-limit/int64(max(o.Sessions, 1)+1)) // the session of tensors has a part, too
 	o.Reject = true
 	o.OnBatch = s.metrics.batch(e.Name)
 	m := &opened{idle: make(chan struct{})}
@@ -84,6 +80,7 @@ func (s *Server) load(ctx context.Context, e *entry) (*opened, error) {
 		if m.file, err = d.OpenModel(); err != nil {
 			return nil, err
 		}
+		o.Compile.MemoryLimit = limit
 		program, err := m.file.Compile(ctx, o.Compile)
 		if err != nil {
 			return nil, errors.Join(err, m.file.Close())

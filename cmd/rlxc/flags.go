@@ -27,12 +27,8 @@ type modelFlags struct {
 	independent bool
 }
 
-// defaultLimit is the default of --memory-limit on a machine, and in a container, of at least twice as much memory: a size with a
-// digit too many should be an error, not a machine that runs out of memory.
-const defaultLimit = 8 << 30
-
 func newModelFlags() *modelFlags {
-	return &modelFlags{CompileOptions: rlxc.CompileOptions{Backend: "cpu", Level: rlxc.O2, MemoryLimit: min(defaultLimit, memory.Limit(0))}}
+	return &modelFlags{CompileOptions: rlxc.CompileOptions{Backend: "cpu", Level: rlxc.O2, MemoryLimit: memory.Limit(0)}}
 }
 
 // registerCompile adds a flag for each option of a compilation, but for those that the command has registered in another form. The

@@ -49,8 +49,11 @@ var compiled = map[string]map[string]string{
 	"plan":    {"Dims": ""}, // it is the plan that has the sizes
 	"inspect": {"Dims": ""},
 	"run":     {"Dims": ""}, // under a limit, so that the batch can be cut into slices
-	// half for arenas, of which texts and tensors have a part each; it is the default
+	// half for runs, of which the session of texts and that of tensors have a part each; unpadding is the default
 	"serve": {"MemoryLimit": "16MiB", "Unpad": "false"},
+	// Two sessions share the limit: 32 MiB is the least that one has by default.
+	"answer": {"MemoryLimit": "32MiB"}, "classify": {"MemoryLimit": "32MiB"}, "embed": {"MemoryLimit": "32MiB"},
+	"rerank": {"MemoryLimit": "32MiB"}, "search": {"MemoryLimit": "32MiB"}, "tag": {"MemoryLimit": "32MiB"},
 }
 
 // TestOptionsReachCompilations: every command that compiles has every flag of the options of a compilation, and compiles with what it is

@@ -4,12 +4,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"slices"
 
 	"github.com/spf13/cobra"
 
 	"github.com/rlxc/rlxc"
 	"github.com/rlxc/rlxc/pipeline"
+	"github.com/rlxc/rlxc/server"
 )
 
 // A servePlan is what serve --plan prints.
@@ -36,20 +38,24 @@ func (s *serving) plan(c *cobra.Command, args []string) error {
 	if s.open.Compile.Backend == "" {
 		s.open.Compile.Backend = "cpu"
 	}
+	if s.open.Compile.MemoryLimit == 0 {
+		s.open.Compile.MemoryLimit = math.MaxInt64 // the container decides it
+	}
 	models, err := s.models(args)
 	if err != nil {
 		return err
 	}
 	report := &servePlan{}
-	var weights, arenas int64
+	var weights, arenas, most int64
 	for _, m := range models {
-		one, program, err := s.planOf(c, m.Name, m.Path)
+		one, program, err := planOf(c, m)
 		if err != nil {
 			return err
 		}
 		defer program.Close()
 		report.Models = append(report.Models, one)
 		arenas += int64(one.Sessions) * one.Arena
+		most = max(most, int64(one.Sessions+1)*one.Arena)
 		if len(report.Models) == 1 {
 			weights = one.resident - one.Arena
 		} else {
@@ -57,18 +63,18 @@ func (s *serving) plan(c *cobra.Command, args []string) error {
 		}
 	}
 	if report.Models[0].resident > 0 {
-		report.Container = containerOfServe(weights, arenas)
+		report.Container = containerOfServe(weights, arenas, most*int64(len(models)))
 	}
 	return emit(c, report, report.text)
 }
 
-// planOf plans the largest batch that a model runs in a server. what is what pipeline.Open takes.
-func (s *serving) planOf(c *cobra.Command, name, what string) (_ *servedPlan, _ *rlxc.Program, err error) {
-	path, _, err := pipeline.Find(c.Context(), what, s.open)
+// planOf plans the largest batch that a model runs in a server.
+func planOf(c *cobra.Command, served server.Model) (_ *servedPlan, _ *rlxc.Program, err error) {
+	path, _, err := pipeline.Find(c.Context(), served.Path, served.Options)
 	if err != nil {
 		return nil, nil, err
 	}
-	d, err := pipeline.Describe(path, s.open)
+	d, err := pipeline.Describe(path, served.Options)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -77,7 +83,7 @@ func (s *serving) planOf(c *cobra.Command, name, what string) (_ *servedPlan, _ 
 		return nil, nil, err
 	}
 	defer m.Close()
-	program, err := m.Compile(c.Context(), s.open.Compile)
+	program, err := m.Compile(c.Context(), served.Options.Compile)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -86,7 +92,7 @@ func (s *serving) planOf(c *cobra.Command, name, what string) (_ *servedPlan, _ 
 			err = errors.Join(err, program.Close())
 		}
 	}()
-	o := s.open.Defaults()
+	o := served.Options.Defaults()
 	length := o.BatchTokens
 	if d.MaxLength > 0 {
 		length = min(length, d.MaxLength)
@@ -100,7 +106,7 @@ func (s *serving) planOf(c *cobra.Command, name, what string) (_ *servedPlan, _ 
 		return nil, nil, err
 	}
 	plan.Measure()
-	return &servedPlan{Name: name, Dims: plan.Dims, Weights: plan.Weights, Arena: plan.Plan.Committed, Sessions: o.Sessions,
+	return &servedPlan{Name: served.Name, Dims: plan.Dims, Weights: plan.Weights, Arena: plan.Plan.Committed, Sessions: o.Sessions,
 		resident: plan.Resident}, program, nil
 }
 

@@ -32,7 +32,8 @@ func summarise(r *rlxc.Report, sessions int) planSummary {
 	}
 	if r.Resident > 0 {
 		s.Run = containerOfRun(max(r.Resident, r.Peak), r.Plan.Committed)
-		s.Serve = max(s.Run, containerOfServe(r.Resident-r.Plan.Committed, int64(sessions)*r.Plan.Committed))
+		arenas := int64(sessions) * r.Plan.Committed
+		s.Serve = max(s.Run, containerOfServe(r.Resident-r.Plan.Committed, arenas, arenas+r.Plan.Committed))
 	}
 	return s
 }
@@ -49,9 +50,11 @@ func container(bytes int64) int64 {
 func containerOfRun(peak, arena int64) int64 { return max(container(peak), container(2*arena)) }
 
 // containerOfServe returns the size of a container for a server. Half of a container is the limit of a server. Half of the limit is for
-// arenas, a quarter for requests, and a quarter for garbage, so that a quarter of the container is not for weights.
-func containerOfServe(weights, arenas int64) int64 {
-	return max(container((weights+arenas)*4/3), container(4*arenas))
+// runs, a quarter for requests, and a quarter for garbage, so that a quarter of the container is not for weights. Models have equal parts
+// of what is for runs, and each session of a model and its session of tensors have equal parts of that: parts is the sum of all, if each
+// is as large as the largest arena of any model.
+func containerOfServe(weights, arenas, parts int64) int64 {
+	return max(container((weights+arenas)*4/3), container(4*parts))
 }
 
 // mib prints a size for people, with three digits where that is possible.

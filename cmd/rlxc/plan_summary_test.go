@@ -22,7 +22,7 @@ func TestContainersHoldWhatLimitsAllow(t *testing.T) {
 			run := containerOfRun(row.weights+row.used, row.used)
 			require.Greater(t, run, row.weights+row.used)
 			require.LessOrEqual(t, row.used, run/2)
-			serve := containerOfServe(row.weights, row.used)
+			serve := containerOfServe(row.weights, row.used, row.used)
 			require.Greater(t, serve*3/4, row.weights+row.used)
 			require.LessOrEqual(t, row.used, serve/4)
 		})

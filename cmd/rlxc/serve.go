@@ -30,6 +30,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/rlxc/rlxc/backend/cpu/kernel"
+	"github.com/rlxc/rlxc/internal/memory"
 	"github.com/rlxc/rlxc/internal/options"
 	"github.com/rlxc/rlxc/pipeline"
 	"github.com/rlxc/rlxc/server"
@@ -83,8 +84,8 @@ M is a folder, a model file or an id of the hub. Its name is its last part, or N
 chooses among several models by name or by a path that begins with /models/NAME. Otherwise it gets the
 first model that was made for its task.
 
-The arenas of all models get half of --memory-limit, requests a quarter, and garbage the rest. Weights
-are not counted.
+Of --memory-limit, the runs of all models get half, requests a quarter, and garbage the rest. Weights are
+not counted. Without the flag, requests get at most eight times --max-body.
 
 An environment variable may set a flag, such as RLXC_SERVE_MEMORY_LIMIT for --memory-limit.
 RLXC_SERVE_MODELS holds the models. SIGTERM finishes the requests that have begun and ends the process.
@@ -169,14 +170,18 @@ func fromEnvironment(f *pflag.FlagSet) (err error) {
 	return err
 }
 
-// models are those of a command line.
+// models are those of a command line, with limits of memory that are for a model.
 func (s *serving) models(args []string) ([]server.Model, error) {
 	list := make([]server.Model, len(args))
 	o := s.open
 	if s.prompt != "" {
 		o.DefaultPrompt = &s.prompt
 	}
-	o.MemoryLimit = o.Compile.MemoryLimit / 2 / int64(len(args))
+	o.Compile.MemoryLimit = memory.Limit(o.Compile.MemoryLimit) / 2 / int64(len(args))
+	if o.Compile.Backend == "cpu" {
+		o = o.Defaults() // before spare
+		o.Compile.Threads = cmp.Or(o.Compile.Threads, kernel.DefaultThreads())
+	}
 	for i, arg := range args {
 		name, path, ok := strings.Cut(arg, "=")
 		if _, err := os.Stat(arg); !ok || err == nil {
@@ -210,7 +215,11 @@ const leastMemory = 1 << 20
 func (s *serving) serverOptions(log *slog.Logger) (server.Options, error) {
 	o := s.options
 	o.Keys, o.MaxBody, o.NoTruncate, o.Version, o.Log = s.keys, int64(s.maxBody), !s.truncate, version(), log
-	o.MaxHeld = s.open.Compile.MemoryLimit / 4 // arenas have half, and the rest is for what is garbage and for the program
+	asked := s.open.Compile.MemoryLimit
+	o.MaxHeld = memory.Limit(asked) / 4 // runs have half, and the rest is for garbage and for the program
+	if asked == 0 {
+		o.MaxHeld = min(o.MaxHeld, 8*int64(s.maxBody))
+	}
 	if s.keyFile != "" {
 		data, err := os.ReadFile(s.keyFile)
 		if err != nil {
@@ -257,8 +266,8 @@ func (s *serving) serverOptions(log *slog.Logger) (server.Options, error) {
 	if host, _, err := net.SplitHostPort(s.debug); s.debug != "" && (err != nil || host == "") {
 		return o, usagef("--debug-address %s: want HOST:PORT, such as 127.0.0.1:6060; 0.0.0.0:6060 shows profiles to all networks", s.debug)
 	}
-	if limit := s.open.Compile.MemoryLimit; limit != 0 && limit < leastMemory {
-		return o, usagef("--memory-limit %d: want at least %d", limit, leastMemory)
+	if asked != 0 && asked < leastMemory {
+		return o, usagef("--memory-limit %d: want at least %d", asked, leastMemory)
 	}
 	return o, nil
 }
@@ -296,8 +305,6 @@ func (s *serving) logger(to io.Writer) *slog.Logger {
 func (s *serving) spare() (done func()) {
 	n := runtime.GOMAXPROCS(0)
 	if s.open.Compile.Backend == "cpu" {
-		s.open = s.open.Defaults()
-		s.open.Compile.Threads = cmp.Or(s.open.Compile.Threads, kernel.DefaultThreads())
 		runtime.GOMAXPROCS(n + max(1, n/4))
 	}
 	return func() { runtime.GOMAXPROCS(n) }
@@ -330,6 +337,10 @@ func (s *serving) run(c *cobra.Command, args []string) (err error) {
 		defer flush()
 		o.Traces = traces
 	}
+	served, err := s.models(args)
+	if err != nil {
+		return err
+	}
 	boundHeap(s.open.Compile.MemoryLimit)
 	boundGarbage()
 	defer s.spare()()
@@ -338,10 +349,6 @@ func (s *serving) run(c *cobra.Command, args []string) (err error) {
 		return err
 	}
 	defer first.Close()
-	served, err := s.models(args)
-	if err != nil {
-		return err
-	}
 	handler, err := server.New(c.Context(), served, o)
 	if err != nil {
 		return err

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/pflag"
 	"github.com/stretchr/testify/require"
 
+	"github.com/rlxc/rlxc/internal/memory"
 	"github.com/rlxc/rlxc/internal/options"
 	"github.com/rlxc/rlxc/server"
 )
@@ -110,6 +111,27 @@ func TestServeLimits(t *testing.T) {
 		require.Equal(t, []int{16 << 10, 64, 1 << 20, 256 << 10, 16 << 10}, []int{w.MaxHeaderBytes, w.HTTP2.MaxConcurrentStreams,
 			w.HTTP2.MaxReceiveBufferPerConnection, w.HTTP2.MaxReceiveBufferPerStream, w.HTTP2.MaxReadFrameSize})
 		require.True(t, w.Protocols.HTTP1() && w.Protocols.HTTP2() && w.Protocols.UnencryptedHTTP2())
+	}
+}
+
+// TestServeMemoryLimit holds that the runs of all models and the requests stay within the limit together, and leave a quarter for garbage.
+func TestServeMemoryLimit(t *testing.T) {
+	const limit = 1 << 30
+	for _, asked := range []int64{0, limit} {
+		s := &serving{maxBody: 1 << 30, read: time.Second, address: "0"}
+		s.options.MaxTexts, s.options.MaxRequests, s.options.Timeout, s.open.Queue = 1, 1, time.Second, 1
+		s.open.Compile.MemoryLimit = asked
+		o, err := s.serverOptions(slog.Default())
+		require.NoError(t, err)
+		sum := o.MaxHeld
+		models, err := s.models([]string{"a=" + served + "minilm", "b=" + served + "minilm", "c=" + served + "ner"})
+		require.NoError(t, err)
+		for _, m := range models {
+			sum += m.Options.Compile.MemoryLimit
+		}
+		whole := memory.Limit(asked)
+		require.InDelta(t, whole*3/4, sum, 8)
+		require.LessOrEqual(t, sum, whole*3/4)
 	}
 }
 

@@ -64,7 +64,6 @@ func (t *textCommand) registerModel(c *cobra.Command) {
 
 // model opens the model of a command line.
 func (t *textCommand) model(c *cobra.Command, what string) (*pipeline.Model, error) {
-	t.open.MemoryLimit = t.open.Compile.MemoryLimit // of all sessions together
 	boundHeap(0)
 	m, err := openText(c.Context(), what, t.open)
 	if err == nil {

@@ -107,7 +107,8 @@ var Table = []Option{
 	{Field: "Dims", Flag: "dim", Usage: "size of a dimension, such as seq=128 (repeatable)",
 		Value: func(o *Compile) Value { return (*sizes)(&o.Dims) }},
 	{Field: "MemoryLimit", Flag: "memory-limit",
-		Usage: "maximum memory of runs, without weights: bytes, or 64KiB, 16MiB, 2GiB (default from the machine or container)",
+		Usage: "maximum working memory, which runs and requests take at a time, without weights: bytes, or 64KiB, 16MiB, 2GiB " +
+			"(default half of the machine or container)",
 		Value: func(o *Compile) Value { return (*Size)(&o.MemoryLimit) }},
 	{Field: "MaxFlops", Flag: "max-flops",
 		Usage: "maximum multiplications and additions in the products of a run (default no limit)",
