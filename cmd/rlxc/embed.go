@@ -42,9 +42,9 @@ const shownCosines = 10
 
 func embedCommand() *cobra.Command {
 	t := &textCommand{}
-	o := pipeline.EmbedOptions{}
-	prompt, kind, output := "", "auto", pipeline.Float32
-	var normalize, asBase64 bool
+	var how vectorFlags
+	kind, output := "auto", pipeline.Float32
+	asBase64 := false
 	c := &cobra.Command{
 		Use:   "embed M [TEXT…]",
 		Short: "turn texts into vectors",
@@ -72,14 +72,9 @@ A file of another model, or of other options, is refused.`,
   rlxc embed path/to/folder --input notes.parquet --field body --copy-field id --skip vectors.parquet -o vectors.parquet`,
 		Args: modelAndTexts,
 		RunE: func(c *cobra.Command, args []string) (err error) {
-			if c.Flags().Changed("prompt-text") {
-				o.Prompt = &prompt
-			}
+			o := how.options(c, t)
 			if err := errors.Join(needs(c, "chunk", "overlap"), least("chunk", t.chunk, 0), least("overlap", t.overlap, 0)); err != nil {
 				return err
-			}
-			if c.Flags().Changed("normalize") {
-				t.open.Normalize = &normalize
 			}
 			in, m, end, err := t.start(c, args)
 			if err != nil {
@@ -128,19 +123,15 @@ A file of another model, or of other options, is refused.`,
 	}
 	t.register(c, "")
 	f := c.Flags()
-	f.StringVar(&o.PromptName, "prompt", "", "name of one of the model's prompts (default that of --side, or the model's default)")
-	f.StringVar(&prompt, "prompt-text", "", "prompt before each text; overrides the model's prompts")
-	enum(c, &o.Side, "side", "role of the texts in a search", pipeline.Query, pipeline.Document)
+	how.register(c, t, "that of --side, or the model's default")
+	enum(c, &how.embed.Side, "side", "role of the texts in a search", pipeline.Query, pipeline.Document)
 	enum(c, &kind, "kind", "kind of vectors: one per text, weights of words, or one per token", "auto", "dense", "sparse", "tokens")
 	enum(c, &output, "output-type", "type of the numbers in .npy and .npz files", pipeline.Precisions()...)
-	enum(c, &t.open.Pooling, "pool", "pooling; overrides the model's files", pipeline.Poolings()...)
 	f.IntVar(&t.chunk, "chunk", 0,
 		"split each text into chunks of at most this many tokens, special tokens and prompt included (default no splitting)")
 	f.IntVar(&t.overlap, "overlap", 0, "with --chunk, maximum tokens that a chunk shares with the one before it")
 	f.StringVar(&t.skip, "skip", "",
 		"take vectors of texts from this .parquet that the same model wrote before; it may be the output, and need not exist then")
-	f.IntVar(&o.Dimensions, "dimensions", 0, "truncate vectors to this many numbers (default all)")
-	f.BoolVar(&normalize, "normalize", false, "whether to scale vectors to length 1; overrides the model's files")
 	f.BoolVar(&asBase64, "base64", false, "with --json, vectors as base64 of float32")
 	return c
 }

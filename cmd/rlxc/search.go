@@ -28,14 +28,19 @@ type foundText struct {
 
 func searchCommand() *cobra.Command {
 	t := &textCommand{onError: "stop"}
-	o := pipeline.EmbedOptions{Side: pipeline.Query}
+	var how vectorFlags
 	top := 10
 	c := &cobra.Command{
 		Use:   "search M QUERY",
 		Short: "find the texts of a file of vectors that are nearest to a query",
 		Long: `search makes the vector of a query, and prints the texts whose vectors have the greatest cosine with it.
 --input is a file that "rlxc embed M -o FILE" wrote with the same model: .parquet, or .jsonl, also .gz or
-.zst. It is read once, and is not held in memory. A Parquet file of another model is refused.`,
+.zst. It is read once, and is not held in memory.
+
+The query is embedded as the texts were. A Parquet file has a description of its vectors: pooling,
+normalisation and dimensions, which flags may not contradict, and the prompt. JSON lines have none, so
+that flags of "rlxc embed" are given to search, too. If the model has a prompt for queries, the query
+gets that one. A Parquet file of another model is refused.`,
 		Example: `  rlxc embed path/to/folder --input texts.txt -o vectors.parquet
   rlxc search path/to/folder "an animal" --input vectors.parquet --top 3`,
 		Args: cobra.ExactArgs(2),
@@ -50,6 +55,7 @@ func searchCommand() *cobra.Command {
 			if !asJSON && len(t.copied) > 0 {
 				return usagef("--copy-field requires --json")
 			}
+			o := how.options(c, t)
 			flags := t.textFlags
 			flags.convert = vectorValue
 			flags.copied = append(slices.Clone(t.copied), vectorField)
@@ -61,19 +67,17 @@ func searchCommand() *cobra.Command {
 				return err
 			}
 			defer func() { err = errors.Join(err, in.close()) }()
-			m, err := t.model(c, args[0])
+			note := lookup(in.note)
+			if note == nil { // the format has no metadata
+				note = func(string) (string, bool) { return "", false }
+			}
+			m, err := t.modelOf(c, args[0], note)
 			if err != nil {
 				return err
 			}
 			defer m.Close()
-			if in.note != nil {
-				v, err := aboutVectors(c.Context(), args[0], m, o)
-				if err != nil {
-					return err
-				}
-				if err := v.sameVectors(t.input, in.note, spaceNotes, leastProbe); err != nil {
-					return err
-				}
+			if o, err = asMade(c, t.input, note, args[0], m, o); err != nil {
+				return err
 			}
 			query, err := m.Embed(c.Context(), args[1:], o)
 			if err != nil {
@@ -92,8 +96,26 @@ func searchCommand() *cobra.Command {
 		"also .gz or .zst; - for the standard input"
 	f.StringSliceVar(&t.copied, "copy-field", nil, "with --json, field of the lines to print too, such as an id (repeatable)")
 	t.registerModel(c)
+	how.register(c, t, "the model's for queries, or that of the file")
 	f.IntVar(&top, "top", top, "number of texts to print")
 	return c
+}
+
+// modelOf opens a model with the pooling in the metadata of the input.
+func (t *textCommand) modelOf(c *cobra.Command, what string, note lookup) (*pipeline.Model, error) {
+	m, err := t.model(c, what)
+	if err != nil {
+		return nil, err
+	}
+	pooling, differ, err := foundPooling(c, t.input, note, m)
+	if err == nil && !differ {
+		return m, nil
+	}
+	if err = errors.Join(err, m.Close()); err != nil {
+		return nil, err
+	}
+	t.open.Pooling = pooling
+	return t.model(c, what)
 }
 
 // vectorValue makes JSON of a value, but []float32 of the field of vectors, nil if it holds none.
@@ -127,8 +149,8 @@ func nearest(query []float32, in *textReader, top int) (best []foundText, err er
 		last := len(it.copied) - 1
 		v, _ := it.copied[last].([]float32)
 		if len(v) != len(query) {
-			return fmt.Errorf("%s: field %q has no vector of %d numbers, as the model makes: make the file with the same model",
-				it.where, vectorField, len(query))
+			return fmt.Errorf("%s: field %q has no vector of %d numbers, as the model makes: give the model and the --dimensions that "+
+				"made the file", it.where, vectorField, len(query))
 		}
 		it.copied = it.copied[:last]
 		n := foundText{Score: pipeline.Cosine.Of(query, v), Text: it.text, item: it}
