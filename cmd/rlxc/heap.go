@@ -21,15 +21,15 @@ var heap atomic.Pointer[struct{ limit, most int64 }]
 
 var watchHeap = sync.OnceFunc(func() {
 	afterCollection(func() {
-		if live, h := heapLive(), heap.Load(); h != nil && live > h.most {
+		if live, h := heapSize("/gc/heap/live:bytes"), heap.Load(); h != nil && live > h.most {
 			debug.SetMemoryLimit(h.limit - h.most + live + live/2) // part of it may be garbage
 		}
 	})
 })
 
-// heapLive is how many bytes lived at the last collection.
-func heapLive() int64 {
-	sample := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
+// heapSize is a metric of the last collection, in bytes.
+func heapSize(name string) int64 {
+	sample := []metrics.Sample{{Name: name}}
 	metrics.Read(sample)
 	return int64(sample[0].Value.Uint64())
 }
@@ -53,22 +53,31 @@ func boundHeap(asked int64) {
 	watchHeap()
 }
 
-// garbageLimit is how many bytes of garbage a server and a reader of large pages allow. What lives in them is mostly arenas and pages,
-// in which the collector has nothing to look for: a collection takes some 20 ms of one core, however many cores and arenas there are.
+// garbageLimit is how many bytes of garbage a server and a reader of large pages allow at least. Most of what lives in them is arenas and
+// pages, which have no pointers, so that a collection looks through a few MiB and takes some 20 ms of one core.
 const garbageLimit = 16 << 20
 
-// boundGarbage has garbage collected when there is half as much of it as of what lives, or garbageLimit, but not below a twentieth.
+// boundGarbage has garbage collected when there is as much of it as garbagePercent allows.
 var boundGarbage = sync.OnceFunc(func() {
 	if os.Getenv("GOGC") != "" { // the user has decided
 		return
 	}
-	bound := func() { debug.SetGCPercent(garbagePercent(heapLive())) }
+	bound := func() {
+		debug.SetGCPercent(garbagePercent(heapSize("/gc/heap/live:bytes"), heapSize("/gc/scan/heap:bytes")))
+	}
 	bound()
 	afterCollection(bound)
 })
 
-// garbagePercent is how much garbage is allowed beside what lives, in percent of that.
-func garbagePercent(live int64) int { return int(max(5, min(50, 100*garbageLimit/max(live, 1)))) }
+// garbagePercent is how much garbage is allowed beside the live bytes, in percent of these: garbageLimit, but not more than half of what
+// lives and not less than a twentieth; and in any case as much as the bytes that a collection scans. A collection takes as long as it
+// scans bytes, so that each byte of garbage costs no more than a byte to scan. Example: a server on a GPU has few arenas on the host. Of
+// 190 MB that live, plans and bindings are 150 MB, which have pointers. Its clients make 430 MB of garbage in a second. With 16 MiB of
+// garbage at a time there would be 26 collections in a second, which take half of 16 cores; with 150 MB there are 3.
+func garbagePercent(live, scanned int64) int {
+	live = max(live, 1)
+	return int(max(5, min(50, 100*garbageLimit/live), min(100, 100*scanned/live)))
+}
 
 // afterCollection calls f after each collection of garbage, on a separate goroutine.
 func afterCollection(f func()) {
