@@ -3,6 +3,7 @@ package page
 import (
 	"bytes"
 	"encoding/xml"
+	"errors"
 	"io"
 	"math"
 	"regexp"
@@ -51,8 +52,11 @@ func TestReport(t *testing.T) {
 	}
 	r = NewReport(&out, "\x1b[31m\u202e\x00")
 	r.Put("<p>%s</p>", "\x1b]0;title\a\u009b1m\xff\r\n\t\u2066é")
+	type name string
+	r.Put("<p>%s, %v</p>", name("<name>\x1b"), errors.New("<error>\x1b"))
 	require.NoError(t, r.Close())
 	require.NotContains(t, out.String(), "\x1b")
+	require.Contains(t, out.String(), `<p>&lt;name&gt;\x1b, &lt;error&gt;\x1b</p>`)
 	require.Contains(t, out.String(), `<title>\x1b[31m\u202e\x00</title>`)
 	require.Contains(t, out.String(), `<p>\x1b]0;title\a\u009b1m`+"\ufffd"+`\r`+"\n\t"+`\u2066é</p>`)
 	body := out.String()[strings.Index(out.String(), "<body>"):strings.Index(out.String(), "</html>")]

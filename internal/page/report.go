@@ -39,11 +39,13 @@ func NewReport(w io.Writer, title string) *Report {
 // Text is HTML that shows a text. Characters that a terminal or a browser would obey are spelled out: pages hold names from models.
 func Text(text string) string { return html.EscapeString(files.Harmless(text)) }
 
-// Put writes HTML with values in it; strings among them are text, and become HTML.
+// Put writes HTML with values in it. Numbers are written as they are. All other values are text, of whatever type, and become HTML.
 func (r *Report) Put(format string, values ...any) {
 	for i, v := range values {
-		if text, ok := v.(string); ok {
-			values[i] = Text(text)
+		switch v.(type) {
+		case int, float64:
+		default:
+			values[i] = Text(fmt.Sprint(v))
 		}
 	}
 	fmt.Fprintf(r.w, format, values...)
