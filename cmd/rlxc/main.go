@@ -97,10 +97,10 @@ func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	root, started := newRoot()
 	root.SetArgs(args)
 	root.SetOut(stdout)
-	root.SetErr(stderr)
+	root.SetErr(&printer{to: stderr}) // messages of commands contain names and paths
 	describeStandard(root)
 	cmd, err := root.ExecuteContextC(ctx)
-	out := &printer{to: stderr} // errors contain names and paths
+	out := root.ErrOrStderr()
 	var usage usageError
 	switch {
 	case err == nil:

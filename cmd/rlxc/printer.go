@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"sync"
 	"unicode/utf8"
 
 	"github.com/spf13/cobra"
@@ -13,12 +14,14 @@ import (
 )
 
 // A printer writes text that holds names from models: what a terminal would obey is spelled out. It keeps the first error, so
-// that tables need not look at each.
+// that tables need not look at each. Any goroutine may call Write.
 type printer struct {
 	to   io.Writer
-	err  error
-	json bool   // the text is JSON, whose strings spell such characters in their own way
-	rest []byte // the beginning of a character whose end is still to come
+	json bool // the text is JSON, whose strings spell such characters in their own way
+
+	mu   sync.Mutex // of rest and err
+	err  error      // of the first write that failed
+	rest []byte     // the beginning of a character whose end is still to come
 }
 
 // machine is where --json goes: what is written is JSON, and stays the same JSON.
@@ -26,6 +29,8 @@ func machine(c *cobra.Command) *printer { return &printer{to: c.OutOrStdout(), j
 
 // Write implements io.Writer.
 func (p *printer) Write(text []byte) (int, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	n := len(text)
 	if len(p.rest) > 0 {
 		text = append(p.rest, text...)

@@ -9,6 +9,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -51,6 +52,42 @@ func TestPrinter(t *testing.T) {
 	require.Equal(t, `a\nb`, shown("a\nb"))
 	require.Equal(t, `say "a" \\"`, shown(`say "a" \"`))
 	require.Equal(t, strings.Repeat("x", 120)+"… (500 bytes)", shown(strings.Repeat("x", 500)))
+}
+
+// TestMessagesAreHarmless holds that messages of commands spell out what a terminal would obey in names of files: execute gives each
+// command a standard error that does, and no command writes to the process's own. What commands print goes through a printer too.
+func TestMessagesAreHarmless(t *testing.T) {
+	dir := t.TempDir()
+	named := filepath.Join(dir, "a\x1b[2J.txt")
+	require.NoError(t, os.WriteFile(named, []byte(strings.Repeat("word ", 1000)), 0o600))
+	for name, args := range map[string][]string{
+		"a file as a text":    {"embed", served + "minilm", named},
+		"a folder of files":   {"embed", served + "minilm", "--input", dir},
+		"a file that is none": {"embed", served + "minilm", "--input", named + "x"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var said strings.Builder
+			execute(t.Context(), args, io.Discard, &said)
+			require.NotContains(t, said.String(), "\x1b")
+			require.Contains(t, said.String(), `a\x1b[2J.txt`)
+		})
+	}
+	files, err := filepath.Glob("*.go")
+	require.NoError(t, err)
+	written := regexp.MustCompile(`.*(OutOrStdout\(\)|os\.Stdout|os\.Stderr).*`)
+	allowed := regexp.MustCompile(`&?printer\{|execute\(ctx, os\.Args|term\.IsTerminal`)
+	for _, file := range files {
+		if strings.HasSuffix(file, "_test.go") || file == "bench_worker.go" || file == "manual.go" { // read by programs, or by packagers
+			continue
+		}
+		source, err := os.ReadFile(file)
+		require.NoError(t, err)
+		for _, line := range written.FindAllString(string(source), -1) {
+			if !strings.Contains(line, "c.OutOrStdout().(*os.File)") {
+				require.Regexp(t, allowed, line, "%s writes without a printer", file)
+			}
+		}
+	}
 }
 
 // jsonCommands are the commands that print JSON, by their lines. TEXT stands for any text; MODEL for a model in which all names are that

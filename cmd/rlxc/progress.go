@@ -15,7 +15,11 @@ import (
 // progress shows how far a command is, on stderr and only where that is a terminal. A command does not show it while it prints a table
 // to the same terminal.
 func progress(c *cobra.Command, steps int, doing string) *progressbar.ProgressBar {
-	f, ok := c.ErrOrStderr().(*os.File)
+	to := c.ErrOrStderr()
+	if p, ok := to.(*printer); ok { // which would spell out how the bar moves the cursor
+		to = p.to
+	}
+	f, ok := to.(*os.File)
 	if !ok || !term.IsTerminal(int(f.Fd())) {
 		return progressbar.DefaultSilent(int64(steps))
 	}

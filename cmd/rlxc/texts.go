@@ -214,7 +214,7 @@ func (t *textCommand) do(c *cobra.Command, m *pipeline.Model, in *textReader, k 
 					return t.stop(file, fmt.Errorf("%w (--on-error skip continues)", it.failure()))
 				}
 				bad++
-				fmt.Fprintln(&printer{to: c.ErrOrStderr()}, it.failure())
+				fmt.Fprintln(c.ErrOrStderr(), it.failure())
 			}
 			items = append(items, it)
 			held += it.bytes()
