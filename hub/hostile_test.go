@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -18,6 +19,18 @@ import (
 
 	"github.com/stretchr/testify/require"
 )
+
+// TestTokenIsForTheEndpoint holds that scheme, host and port decide whether the token goes to an address.
+func TestTokenIsForTheEndpoint(t *testing.T) {
+	c := &Client{Endpoint: "https://hub.test"}
+	for address, own := range map[string]bool{"https://hub.test/a": true, "HTTPS://HUB.test/a?b": true, "http://hub.test/a": false,
+		"https://hub.test:444/a": false, "https://cdn.hub.test/a": false, "https://hub.test.evil/a": false,
+		"https://hub.test@evil/a": false} {
+		u, err := url.Parse(address)
+		require.NoError(t, err)
+		require.Equal(t, own, c.own(u), address)
+	}
+}
 
 // TestTokenElsewhere holds that the token goes to the endpoint alone: not to where a listing is redirected, nor to the next page there.
 func TestTokenElsewhere(t *testing.T) {

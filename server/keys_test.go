@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestKeysAreComparedInConstantTime holds that the time of a refusal depends on no key. The server keeps digests, which have one length, and
-// allowed compares all of them without an end in between. Time is no measure on a busy machine, so the test reads the function.
+// TestKeysAreComparedInConstantTime holds that the time of a refusal depends on no key. The server keeps digests, which have one length,
+// and allowed compares all of them without an end in between. Time is no measure on a busy machine, so the test reads the function.
 func TestKeysAreComparedInConstantTime(t *testing.T) {
 	s, err := New(t.Context(), served("minilm"), Options{Keys: []string{"one"}})
 	require.NoError(t, err)

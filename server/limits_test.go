@@ -3,6 +3,7 @@ package server
 import (
 	"fmt"
 	"net/http/httptest"
+	"sort"
 	"strings"
 	"testing"
 
@@ -35,4 +36,24 @@ func TestPositions(t *testing.T) {
 		require.Equal(t, 400, w.Code, w.Body)
 		require.Contains(t, w.Body.String(), fmt.Sprintf("(at byte %d)", blanks+1))
 	}
+}
+
+// TestWhatTextsAndNumbersCost holds what docs/security.md says a request needs of its share: a text to tokenize about 220 bytes a token,
+// and JSON numbers their elements beside their text.
+func TestWhatTextsAndNumbersCost(t *testing.T) {
+	const most = 2 << 20
+	s, _ := start(t, Options{MaxHeld: 2 * most, NoTruncate: true, MaxBody: 1 << 30}, served("minilm")...)
+	fits := func(path, body string) bool {
+		w := httptest.NewRecorder()
+		s.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), "POST", path, strings.NewReader(body)))
+		require.Contains(t, []int{200, 400, 413, 429}, w.Code, "%.200s", w.Body)
+		return !strings.Contains(w.Body.String(), "more memory")
+	}
+	tokens := sort.Search(most/4, func(n int) bool { return !fits("/tokenize", `{"inputs": "`+strings.Repeat("cat ", n)+`"}`) })
+	require.InDelta(t, 220, most/tokens, 20, "bytes a token")
+	numbers := sort.Search(most/4, func(n int) bool {
+		return !fits("/v2/models/minilm/infer", fmt.Sprintf(`{"inputs": [{"name": "input_ids", "datatype": "INT64", "shape": [1, %d],
+			"data": [%s1]}]}`, n, strings.Repeat("1,", n-1)))
+	})
+	require.InDelta(t, 2+8, most/numbers, 7, "bytes a number: its text, whose buffer doubles, and its element")
 }

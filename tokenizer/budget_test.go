@@ -49,6 +49,15 @@ func TestHostileParts(t *testing.T) {
 	}
 }
 
+// TestBudget holds how many steps a text may take, and that one more is ErrWork.
+func TestBudget(t *testing.T) {
+	var b budget
+	b.begin(1000, nil)
+	require.True(t, b.spend(1<<20+512*1000))
+	require.False(t, b.spend(1))
+	require.ErrorIs(t, b.err, ErrWork)
+}
+
 // TestDeepTries holds that a vocabulary whose tokens are as long as words costs steps for each byte and not for each pair of bytes.
 func TestDeepTries(t *testing.T) {
 	long := strings.Repeat("a", 4000) // 2,000 steps a byte, of which a text may take 512

@@ -5,6 +5,7 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -69,11 +70,19 @@ func TestInterrupted(t *testing.T) {
 				require.NoError(t, err)
 				require.Len(t, left, 1, "the part, and no temporary file")
 
+				damaged := signal == os.Kill
+				if damaged {
+					f, err := os.OpenFile(part, os.O_WRONLY|os.O_APPEND, 0)
+					require.NoError(t, err)
+					_, err = f.WriteString("x")
+					require.NoError(t, errors.Join(err, f.Close()))
+				}
 				again := start(strings.NewReader(lines.String()))
 				var told strings.Builder
 				again.Stderr = &told
 				require.NoError(t, again.Run(), told.String())
 				require.Contains(t, told.String(), "results: continuing after them")
+				require.Equal(t, damaged, strings.Contains(told.String(), "was changed or is incomplete: results after the first"))
 				got, err := os.ReadFile(out)
 				require.NoError(t, err)
 				require.True(t, bytes.Equal(want, got))

@@ -19,8 +19,8 @@ type printer struct {
 	to   io.Writer
 	json bool // the text is JSON, whose strings spell such characters in their own way
 
-	mu   sync.Mutex // of rest and err
-	err  error      // of the first write that failed
+	mu   sync.Mutex // guards err and rest
+	err  error      // the error of the first write that failed
 	rest []byte     // the beginning of a character whose end is still to come
 }
 

@@ -101,6 +101,9 @@ func (r *results) check() error {
 	return errors.Join(r.part.Truncate(end), seek(r.part, end))
 }
 
+// toDisk returns when a part has reached the disk. Tests watch it.
+var toDisk = (*os.File).Sync
+
 // frameHead is the length of what is before a frame's results: how many they are, their bytes, and the SHA-256 of both and of them.
 const frameHead = 16 + sha256.Size
 
@@ -175,7 +178,7 @@ func (r *results) commit(end bool) error {
 	}
 	r.round.Reset()
 	r.count = 0
-	return r.part.Sync()
+	return toDisk(r.part)
 }
 
 // add takes a result, or the error of an item that has none.

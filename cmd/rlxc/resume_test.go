@@ -2,12 +2,38 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"os"
 	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 )
+
+// TestRoundsReachTheDisk holds that a round is on the disk when commit returns, and that a round which does not reach it is an error.
+func TestRoundsReachTheDisk(t *testing.T) {
+	real := toDisk
+	defer func() { toDisk = real }()
+	file := filepath.Join(t.TempDir(), "v.npy")
+	r, err := openResults(file, "run", &matrix{1, "float32", false}, nil)
+	require.NoError(t, err)
+	defer r.pause()
+	size, full := int64(0), errors.New("the disk is full")
+	var fails error
+	toDisk = func(f *os.File) error {
+		info, err := f.Stat()
+		require.NoError(t, err)
+		size = info.Size()
+		return errors.Join(fails, real(f))
+	}
+	for round := range 3 {
+		require.NoError(t, r.add(item{}, &embedding{Vector: []float32{1}}))
+		require.NoError(t, r.commit(false))
+		require.EqualValues(t, r.head+(round+1)*(frameHead+4), size)
+	}
+	fails = full
+	require.ErrorIs(t, r.commit(false), full)
+}
 
 // TestDamagedPart holds that rounds of a part that do not check are not taken over, whatever is wrong with them, and those before are.
 func TestDamagedPart(t *testing.T) {

@@ -3,6 +3,7 @@ package main
 import (
 	"log/slog"
 	"net/http"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"strings"
@@ -100,6 +101,27 @@ func TestServeFlags(t *testing.T) {
 		}
 		require.True(t, asked[f.Name] || strings.Contains(strings.Join(elsewhere, " "), f.Name), "--%s is tried nowhere", f.Name)
 	})
+}
+
+// TestServeShares holds which part of --memory-limit requests have, of which a peer has half, and how many connections a server has for a
+// request at a time, of which a peer has half as well.
+func TestServeShares(t *testing.T) {
+	s := &serving{options: server.Options{MaxTexts: 1, MaxRequests: 8, Timeout: time.Second}, read: time.Second, maxBody: 1}
+	s.open.Queue, s.open.Compile.MemoryLimit = 1, 256<<20
+	o, err := s.serverOptions(slog.New(slog.DiscardHandler))
+	require.NoError(t, err)
+	require.EqualValues(t, 64<<20, o.MaxHeld)
+	_, share, err := memory.NewPool(o.MaxHeld, 2).Enter(t.Context(), "one")
+	require.NoError(t, err)
+	require.NoError(t, share.Take(32<<20-memory.Base))
+	require.ErrorIs(t, share.Take(1), memory.ErrOver)
+
+	l := &listener{most: connectionsPerRequest * 8, peers: map[netip.Addr]int{}}
+	for range 2 * 8 {
+		require.True(t, l.add(netip.MustParseAddr("192.0.2.1")))
+	}
+	require.False(t, l.add(netip.MustParseAddr("192.0.2.1")), "a peer has twice --max-requests")
+	require.True(t, l.add(netip.MustParseAddr("192.0.2.2")))
 }
 
 // TestServeLimits holds how long a client may take: a head within ten seconds, and an answer once a request has been read and computed.

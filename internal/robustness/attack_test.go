@@ -200,24 +200,22 @@ var attacks = map[string]attack{
 		if err := onnx.Save(path, wide()); err != nil {
 			return err
 		}
-		for i := range 30 {
-			m, err := rlxc.Open(path)
-			if err != nil {
-				return err
-			}
-			ended := make(chan error)
-			go func() {
+		for _, use := range []func(m *rlxc.Model, p *rlxc.Program) error{
+			func(m *rlxc.Model, _ *rlxc.Program) error {
 				p, err := m.Compile(context.Background(), rlxc.CompileOptions{Threads: 1})
 				if err == nil {
 					err = p.Close()
 				}
-				ended <- err
-			}()
-			time.Sleep(time.Duration(i) * 100 * time.Microsecond)
-			if err := m.Close(); err != nil {
 				return err
-			}
-			if err := <-ended; err != nil && !errors.Is(err, rlxc.ErrClosed) {
+			},
+			func(m *rlxc.Model, _ *rlxc.Program) error {
+				_, _, err := m.Quantize(context.Background(), rlxc.QuantizeOptions{Form: quantize.Dynamic})
+				return err
+			},
+			func(_ *rlxc.Model, p *rlxc.Program) error { return p.Save(filepath.Join(dir, "model.rlxc")) },
+			func(_ *rlxc.Model, p *rlxc.Program) error { _, err := p.Plan(map[string]int{"n": 3}); return err },
+		} {
+			if err := closeDuring(path, use); err != nil {
 				return err
 			}
 		}
@@ -285,6 +283,30 @@ func wide() *onnxpb.ModelProto {
 	p.Graph.Input[0], p.Graph.Output[0] = value("x", f32, "n", 1000), unranked("y", f32)
 	p.Graph.Initializer[0] = onnx.FromTensor("w", tensor.New(f32, 1000, 1000))
 	return p
+}
+
+// closeDuring closes a model and its program at ten moments of a use, which returns no other error than that they are closed.
+func closeDuring(path string, use func(m *rlxc.Model, p *rlxc.Program) error) error {
+	for i := range 10 {
+		m, err := rlxc.Open(path)
+		if err != nil {
+			return err
+		}
+		p, err := m.Compile(context.Background(), rlxc.CompileOptions{Threads: 1})
+		if err != nil {
+			return err
+		}
+		ended := make(chan error)
+		go func() { ended <- use(m, p) }()
+		time.Sleep(time.Duration(i) * 300 * time.Microsecond)
+		if err := errors.Join(m.Close(), p.Close()); err != nil {
+			return err
+		}
+		if err := <-ended; err != nil && !errors.Is(err, rlxc.ErrClosed) {
+			return err
+		}
+	}
+	return nil
 }
 
 // cutAfterOpening opens a model, of whose file nothing is left then.

@@ -173,3 +173,25 @@ func TestScanOfRows(t *testing.T) {
 		require.Equal(t, want, show(out["last"])+" "+show(out["y"]))
 	}
 }
+
+// TestMostIterations holds that a run has 131,072 iterations of loops, and no more.
+func TestMostIterations(t *testing.T) {
+	count := body(names("i", "c", "v"), names("c2", "v2"), node("Identity", names("c"), names("c2")), node("Sin", names("v"), names("v2")))
+	data := encode(model(graph(infos{value("n", i64), value("x", f32)}, infos{unranked("y", f32)},
+		node("Loop", names("n", "", "x"), names("y"), attribute("body", count)))))
+	m, err := rlxc.Read(bytes.NewReader(data), int64(len(data)), "test")
+	require.NoError(t, err)
+	defer m.Close()
+	p, err := m.Compile(t.Context(), rlxc.CompileOptions{Threads: 1})
+	require.NoError(t, err)
+	defer p.Close()
+	s, err := p.NewSession()
+	require.NoError(t, err)
+	defer s.Close()
+	run := func(n int64) error {
+		_, err := s.Run(t.Context(), rlxc.Tensors{"n": tensor.Scalar(n), "x": tensor.Scalar(float32(1))})
+		return err
+	}
+	require.NoError(t, run(131_072))
+	require.ErrorContains(t, run(131_073), "131072")
+}

@@ -241,3 +241,13 @@ func BenchmarkPoolRun(b *testing.B) {
 		})
 	}
 }
+
+// TestFinishTimeSamples holds that an estimate looks at no more costs for millions of parts than for thousands.
+func TestFinishTimeSamples(t *testing.T) {
+	for _, parts := range []int{1 << 12, 1 << 20, 1 << 30} {
+		calls := 0
+		time := finishTime(parts, 4, func(int) int { calls++; return 1 })
+		require.InEpsilon(t, parts/4, time, 0.01)
+		require.LessOrEqual(t, calls, 1<<14)
+	}
+}
