@@ -181,6 +181,10 @@ func (p *attentionPattern) fits(m *match) bool {
 func (p *attentionPattern) maskOf(m *match) (*ir.Value, bool) {
 	x := attentionMask{m: m, shape: m.get(p.scores).Type.Shape, dtype: m.get(p.q).Type.DType,
 		add: m.get(p.mask), keep: m.get(p.keep), drop: m.get(p.drop), excludes: m.has(p.zeroed) || m.has(p.post), gone: p.gone}
+	if x.keep != nil && x.drop != nil { // one before the softmax and one after it: canonical forms of one mask share a value
+		m.refuse("other keys are masked after the softmax than before it")
+		return nil, false
+	}
 	if x.keep != nil || x.drop != nil {
 		x.fill = m.number(p.fill)
 	}
