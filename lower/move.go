@@ -165,8 +165,13 @@ func (c *context) sliceAxes(x *ir.Value, starts, ends []ir.Dim, axes, steps []in
 // maxStep is larger than any axis, and so as good as any larger step.
 const maxStep = 1 << 50
 
-// span clamps the part of an axis of size d that a slice names (ONNX, Slice): first element and count.
+// span clamps the part of an axis of size d that a slice names (ONNX, Slice): first element and count. A backward slice whose end is
+// INT_MAX reaches the first element, as in onnxruntime: opset 10 recommends INT_MAX for slices to an end, and has negative steps.
+// Clamped as later opsets say, the slice would always be empty.
 func (c *context) span(d, start, end ir.Dim, step int) (first, n ir.Dim) {
+	if k, known := end.Const(); step < 0 && known && (k == math.MaxInt32 || k == math.MaxInt64) {
+		end = ir.N(math.MinInt64)
+	}
 	// Counted from the end of the axis, the first element may be d back, and one more where nothing is left to walk
 	// backwards from; the end of a backward walk is the position before the first element.
 	top, backStart, backEnd := d, d, d

@@ -261,7 +261,7 @@ func TestOldOpsets(t *testing.T) {
 
 // ONNX's pseudocode for one axis of Slice, against what span says for a size known at once and for a symbol bound later.
 func TestSpan(t *testing.T) {
-	limits := []int{math.MinInt64, math.MinInt32, math.MaxInt32, math.MaxInt64}
+	limits := []int{math.MinInt64, math.MinInt32, math.MaxInt32 - 1, math.MaxInt32, math.MaxInt64}
 	bounds := append([]int{-6, -5, -4, -3, -2, -1, 0, 1, 2, 3, 4, 5, 6}, limits...)
 	c := &context{}
 	for size := range 5 {
@@ -290,8 +290,11 @@ func TestSpan(t *testing.T) {
 	}
 }
 
-// clampedSpan yields the elements that a slice takes of an axis, step by step.
+// clampedSpan yields the elements that a slice takes of an axis, step by step. The end of a backward slice may be INT_MAX.
 func clampedSpan(size, start, end, step int) func(func(int) bool) {
+	if step < 0 && (end == math.MaxInt32 || end == math.MaxInt64) {
+		end = math.MinInt64
+	}
 	clamp := func(i, lo, hi int) int {
 		if i < 0 {
 			i += size
