@@ -167,6 +167,7 @@ func ms(d time.Duration) float64 { return d.Seconds() * 1e3 }
 type worker struct {
 	started
 	cmd    *exec.Cmd
+	ended  func() error // error of the context, which kills the process; nil before
 	in     io.WriteCloser
 	out    *json.Decoder
 	errors strings.Builder
@@ -184,12 +185,12 @@ func selfWorker(ctx context.Context, job workerJob) (*worker, error) {
 	}
 	cmd := exec.CommandContext(ctx, self, "bench-worker", string(text))
 	cmd.Args[0] = os.Args[0]
-	return startWorker(cmd)
+	return startWorker(ctx, cmd)
 }
 
-// startWorker starts a worker and waits for its first run.
-func startWorker(cmd *exec.Cmd) (w *worker, err error) {
-	w = &worker{cmd: cmd}
+// startWorker starts a worker and waits for its first run. ctx is that of cmd.
+func startWorker(ctx context.Context, cmd *exec.Cmd) (w *worker, err error) {
+	w = &worker{cmd: cmd, ended: ctx.Err}
 	w.cmd.Stderr = &w.errors
 	w.cmd.WaitDelay = time.Second // for child processes that hold its output open
 	if w.in, err = w.cmd.StdinPipe(); err != nil {
@@ -221,6 +222,9 @@ func (w *worker) failure(err error) error {
 		w.cmd.Process.Kill() // it may wait for something else
 	}
 	w.cmd.Wait()
+	if cancelled := w.ended(); cancelled != nil {
+		return cancelled
+	}
 	if message := strings.TrimSpace(strings.TrimPrefix(w.errors.String(), "rlxc: ")); message != "" {
 		return fmt.Errorf("%s", message)
 	}
@@ -266,7 +270,7 @@ func commandWorker(ctx context.Context, command, model string, threads int, free
 	for _, name := range free {
 		args = append(args, fmt.Sprintf("%s=%d", name, sizes[name]))
 	}
-	w, err := startWorker(exec.CommandContext(ctx, "sh", args...))
+	w, err := startWorker(ctx, exec.CommandContext(ctx, "sh", args...))
 	if err != nil {
 		return nil, fmt.Errorf("--against-cmd %q: %w", command, err)
 	}

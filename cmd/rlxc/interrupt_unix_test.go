@@ -5,6 +5,7 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -153,6 +154,24 @@ func TestPipesAreAnsweredLineByLine(t *testing.T) {
 			}
 			require.NoError(t, in.Close())
 			require.NoError(t, c.Wait())
+		})
+	}
+}
+
+// TestInterruptedWorker: a worker that an interrupt killed fails with the interrupt, and not with the missing line.
+func TestInterruptedWorker(t *testing.T) {
+	for name, script := range map[string]string{
+		"before its first line": `exec sleep 60`,
+		"in a run":              `echo '{"engine": "e", "load_ms": 1, "first_run_ms": 1}'; exec sleep 60`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			ctx, cancel := context.WithCancel(t.Context())
+			time.AfterFunc(50*time.Millisecond, cancel)
+			w, err := startWorker(ctx, exec.CommandContext(ctx, "sh", "-c", script))
+			if err == nil {
+				_, err = w.measure(1)
+			}
+			require.ErrorIs(t, err, context.Canceled)
 		})
 	}
 }

@@ -51,6 +51,10 @@ gets that one. A Parquet file of another model is refused.`,
 			if t.input == "" {
 				return usagef("--input is required: a file that rlxc embed -o FILE wrote")
 			}
+			name, _ := unpacked(t.input)
+			if t.input != "-" && !slices.ContainsFunc(textFormats, func(f *textFormat) bool { return f.names(name) }) {
+				return usagef("--input %s: want a .parquet or .jsonl file that rlxc embed -o wrote, which has texts beside vectors", t.input)
+			}
 			asJSON, _ := c.Flags().GetBool("json")
 			if !asJSON && len(t.copied) > 0 {
 				return usagef("--copy-field requires --json")
