@@ -84,8 +84,9 @@ func warn(c *cobra.Command, e engine) {
 // warnRepacked warns if a compiled file holds weights for another device.
 func warnRepacked(name string, p *rlxc.Program) {
 	if st := p.Stats(); st.PackedFor != "" {
-		fmt.Fprintf(&printer{to: os.Stderr}, "rlxc: the weights of %s are packed for %s, and %d were packed again; to avoid this, "+
-			"compile the model on this machine with these flags\n", name, st.PackedFor, st.Packed)
+		fmt.Fprintf(&printer{to: os.Stderr}, "rlxc: %s has no weights for this processor and these flags, and %d of %s were packed "+
+			"again; to avoid this, compile the model on this machine with these flags, or name its level in --cpu\n",
+			name, st.Packed, st.PackedFor)
 	}
 }
 

@@ -161,13 +161,20 @@ func TestPipesAreAnsweredLineByLine(t *testing.T) {
 // TestInterruptedWorker: a worker that an interrupt killed fails with the interrupt, and not with the missing line.
 func TestInterruptedWorker(t *testing.T) {
 	for name, script := range map[string]string{
-		"before its first line": `exec sleep 60`,
-		"in a run":              `echo '{"engine": "e", "load_ms": 1, "first_run_ms": 1}'; exec sleep 60`,
+		"before its first line": `: > "$1"; exec sleep 60`,
+		"in a run":              `echo '{"engine": "e", "load_ms": 1, "first_run_ms": 1}'; : > "$1"; exec sleep 60`,
 	} {
 		t.Run(name, func(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
-			time.AfterFunc(50*time.Millisecond, cancel)
-			w, err := startWorker(ctx, exec.CommandContext(ctx, "sh", "-c", script))
+			begun := filepath.Join(t.TempDir(), "begun")
+			go func() {
+				modeltest.Wait(func() bool {
+					_, err := os.Stat(begun)
+					return err == nil
+				})
+				cancel()
+			}()
+			w, err := startWorker(ctx, exec.CommandContext(ctx, "sh", "-c", script, "sh", begun))
 			if err == nil {
 				_, err = w.measure(1)
 			}

@@ -7,6 +7,7 @@ import (
 	"io"
 	"maps"
 	"math"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -17,6 +18,7 @@ import (
 
 	"github.com/rlxc/rlxc"
 	"github.com/rlxc/rlxc/internal/files"
+	"github.com/rlxc/rlxc/internal/inside"
 	"github.com/rlxc/rlxc/pipeline"
 	"github.com/rlxc/rlxc/planner"
 )
@@ -171,7 +173,8 @@ func (p *planning) run(c *cobra.Command, args []string) error {
 			return err
 		}
 	}
-	if err := p.draw(plan.Problem, plan.Plan, src.name+" at "+testCase{dims: sizes}.name()); err != nil {
+	chart := inModules(plan.Problem, modulePaths(inside.Proto(m)))
+	if err := p.draw(chart, plan.Plan, src.name+" at "+testCase{dims: sizes}.name()); err != nil {
 		return err
 	}
 	return emit(c, report, report.text)
@@ -212,6 +215,27 @@ func (p *planning) draw(problem *planner.Problem, plan *planner.Plan, title stri
 		return nil
 	}
 	return files.ReplaceFile(p.html, func(w io.Writer) error { return plan.WriteHTML(w, problem, title) })
+}
+
+// quotedName is the name of a node in the name of a step, such as matmul "node_Gemm_4" and 2 more.
+var quotedName = regexp.MustCompile(`"(?:[^"\\]|\\.)*"`)
+
+// inModules returns the problem with paths in the names of its steps, by which the chart draws layers. paths are those of modulePaths.
+func inModules(problem *planner.Problem, paths map[string]string) *planner.Problem {
+	if len(paths) == 0 {
+		return problem
+	}
+	named := *problem
+	named.Steps = make([]string, len(problem.Steps))
+	for i, step := range problem.Steps {
+		named.Steps[i] = quotedName.ReplaceAllStringFunc(step, func(quoted string) string {
+			if name, err := strconv.Unquote(quoted); err == nil && paths[name] != "" {
+				return strconv.Quote(paths[name])
+			}
+			return quoted
+		})
+	}
+	return &named
 }
 
 // A planReport is what plan prints of a model.

@@ -111,6 +111,13 @@ func TestModulePaths(t *testing.T) {
 		"node_none": "/node_none"}, paths)
 	require.Equal(t, "layer.0", page.Layer(modulePaths(m)["node_add"]))
 	require.Empty(t, modulePaths(nil))
+
+	problem := &planner.Problem{Steps: []string{`matmul "node_add" and 2 more`, `add "node\"quoted"`, "copy", `add "/encoder/Add"`}}
+	named := inModules(problem, paths)
+	require.Equal(t, []string{`matmul "/m/encoder.layer.0/output/node_add" and 2 more`, `add "node\"quoted"`, "copy", `add "/encoder/Add"`},
+		named.Steps)
+	require.Equal(t, `matmul "node_add" and 2 more`, problem.Steps[0], "what --json prints stays")
+	require.Equal(t, "layer.0", page.Layer(named.Steps[0]), "by which a chart draws it")
 }
 
 // TestProfilePage records what the page of a run shows. Each operator has the colour that it has on the page of a plan.

@@ -53,7 +53,7 @@ gets that one. A Parquet file of another model is refused.`,
 			}
 			name, _ := unpacked(t.input)
 			if t.input != "-" && !slices.ContainsFunc(textFormats, func(f *textFormat) bool { return f.names(name) }) {
-				return usagef("--input %s: want a .parquet or .jsonl file that rlxc embed -o wrote, which has texts beside vectors", t.input)
+				return usagef("--input %s: want a .parquet or .jsonl file that rlxc embed -o wrote, with texts beside vectors", t.input)
 			}
 			asJSON, _ := c.Flags().GetBool("json")
 			if !asJSON && len(t.copied) > 0 {
