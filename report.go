@@ -47,7 +47,8 @@ type Report struct {
 	Stages []StagePlan `json:"stages,omitempty"`
 
 	program  *engine.Program
-	sizes    map[string]int    // arguments of Plan
+	sizes    map[string]int    // sizes of Plan: those of a slice if Slices is not 0
+	whole    map[string]int    // arguments of the method Plan that made the report
 	bindings []*engine.Binding // the bindings of Plan, and of the stages with a plan
 	garbage  int64             // heap bytes of planning and of the first run at these sizes, before they are collected
 }
@@ -91,7 +92,7 @@ type ResidentParts struct {
 // It fails with ErrInput, ErrShape, ErrMemory or ErrClosed.
 func (p *Program) Plan(dims map[string]int) (*Report, error) {
 	allocated := allocations()
-	slices := 0
+	slices, whole := 0, maps.Clone(dims)
 	b, err := p.engine.Bind(dims)
 	if errors.Is(err, ErrMemory) {
 		if dims, slices, err = p.engine.Slice(dims, err); err == nil {
@@ -103,7 +104,7 @@ func (p *Program) Plan(dims map[string]int) (*Report, error) {
 	}
 	planned := b.Planned
 	r := &Report{Dims: maps.Clone(b.Dims), Slices: slices, Steps: len(planned.Steps), program: p.engine, sizes: maps.Clone(dims),
-		garbage: allocations() - allocated}
+		whole: whole, garbage: allocations() - allocated}
 	r.Problem, r.Plan = b.Explained()
 	r.bindings = append(r.bindings, b)
 	for _, h := range b.Host {
@@ -241,6 +242,30 @@ func (r *Report) OptimalOrder(work int) (*OptimalOrder, error) {
 	}
 	today := r.Plan.Committed
 	return &OptimalOrder{Steps: found.Steps, Bound: found.Bound, Arena: min(found.Arena, today), Today: today}, nil
+}
+
+// Rates are the highest speeds of a processor, on all threads of a run.
+type Rates = engine.Rates
+
+// A SliceCost is what running a batch in slices costs.
+type SliceCost struct {
+	// Slower is the estimated time of a run in slices, divided by the time of the batch at once, minus 1.
+	Slower float64 `json:"slower"`
+	// Weights is the number of bytes of constants that a slice reads. Of tables, only the rows that are looked up count.
+	Weights int64 `json:"weights"`
+}
+
+// SliceCost estimates what running in Slices costs on a processor of these rates. It fails with ErrInput if Slices is 0 or if Float or
+// Bytes is not positive, and with ErrClosed.
+func (r *Report) SliceCost(rates Rates) (*SliceCost, error) {
+	if r.Slices == 0 {
+		return nil, engine.WithKind(ErrInput, errors.New("the batch runs at once, without slices"))
+	}
+	c, err := r.program.SliceCost(r.whole, rates)
+	if err != nil {
+		return nil, err
+	}
+	return (*SliceCost)(c), nil
 }
 
 // labels names nodes with their operators.

@@ -52,10 +52,23 @@ func Flops(n *Node) Dim { return DefOf(n.Op).Flops(n) }
 
 // Bytes counts the bytes of a bound node's operands and results, each once. An operand of which the node looks up rows counts with as many
 // rows as there are indices. Values whose size only a run knows, sequences and strings count nothing.
-func Bytes(n *Node) (bytes int) {
+func Bytes(n *Node) int {
+	bytes := operandBytes(n, func(*Value) bool { return true })
+	for _, v := range n.Outputs {
+		shape, _ := v.Type.Static()
+		bytes += bytesOfShape(v.Type.DType, shape)
+	}
+	return bytes
+}
+
+// ConstBytes counts the bytes of a bound node's constant operands, as Bytes does.
+func ConstBytes(n *Node) int { return operandBytes(n, (*Value).IsConst) }
+
+// operandBytes counts the bytes of the operands that counts accepts, each once.
+func operandBytes(n *Node, counts func(*Value) bool) (bytes int) {
 	counted := map[*Value]bool{}
 	for i, v := range n.Inputs {
-		if v == nil || counted[v] {
+		if v == nil || counted[v] || !counts(v) {
 			continue
 		}
 		counted[v] = true
@@ -64,10 +77,6 @@ func Bytes(n *Node) (bytes int) {
 		if known && len(shape) > 0 {
 			shape[0] = min(shape[0], rows)
 		}
-		bytes += bytesOfShape(v.Type.DType, shape)
-	}
-	for _, v := range n.Outputs {
-		shape, _ := v.Type.Static()
 		bytes += bytesOfShape(v.Type.DType, shape)
 	}
 	return bytes

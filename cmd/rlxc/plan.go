@@ -21,6 +21,7 @@ import (
 	"github.com/rlxc/rlxc/internal/inside"
 	"github.com/rlxc/rlxc/pipeline"
 	"github.com/rlxc/rlxc/planner"
+	"github.com/rlxc/rlxc/tensor"
 )
 
 // A planning is the command line of plan.
@@ -163,6 +164,9 @@ func (p *planning) run(c *cobra.Command, args []string) error {
 	if report.Modes, err = allModes(plan); err != nil {
 		return err
 	}
+	if report.SliceCost, err = sliceCost(plan, &p.CompileOptions); err != nil {
+		return err
+	}
 	if p.order {
 		if report.Order, err = plan.OptimalOrder(orderWork); err != nil {
 			return err
@@ -246,10 +250,45 @@ type planReport struct {
 	Modes    []modeRow          `json:"modes,omitempty"`
 	Measured *measured          `json:"measured,omitempty"`
 	Order    *rlxc.OptimalOrder `json:"optimal_order,omitempty"`
+	// SliceCost is nil if the batch is not run in slices, and if the rates of the processor are not known.
+	SliceCost *sliceCosts `json:"slice_cost,omitempty"`
 }
 
 // orderWork is the work of --optimal-order in each part of a program: some seconds at most.
 const orderWork = 10_000_000
+
+// sliceCosts are a rlxc.SliceCost, which may be nil.
+type sliceCosts rlxc.SliceCost
+
+// sliceCost estimates what slices cost on this processor, whose rates it measures. It returns nil if the plan has no slices, for other
+// backends than cpu, and for an instruction level that this processor lacks.
+func sliceCost(r *rlxc.Report, o *rlxc.CompileOptions) (*sliceCosts, error) {
+	if r.Slices == 0 {
+		return nil, nil
+	}
+	b, err := boundOf(o)
+	if b == nil || err != nil {
+		return nil, nil
+	}
+	rates := rlxc.Rates{Float: 1e9 * b.FMA, Int8: 1e9 * b.Int8, Bytes: 1e9 * b.Read}
+	if o.Precision == tensor.BF16 && b.BF16 > 0 {
+		rates.Float = 1e9 * b.BF16
+	}
+	c, err := r.SliceCost(rates)
+	return (*sliceCosts)(c), err
+}
+
+// text continues a line about slices.
+func (c *sliceCosts) text() string {
+	if c == nil {
+		return ""
+	}
+	slower := "less than 1"
+	if c.Slower >= 0.01 {
+		slower = fmt.Sprintf("about %.0f", 100*c.Slower)
+	}
+	return fmt.Sprintf(", each reads weights=%d: %s %% slower than without a limit", c.Weights, slower)
+}
 
 // measured is the memory of a process that ran the model, in bytes.
 type measured struct {
@@ -306,7 +345,7 @@ func (r *planReport) text(out io.Writer) error {
 		return err
 	}
 	if r.Slices > 0 {
-		fmt.Fprintf(out, "# slices=%d of %s, each reads weights=%d\n", r.Slices, testCase{dims: r.Dims}.name(), r.Weights)
+		fmt.Fprintf(out, "# slices=%d of %s%s\n", r.Slices, testCase{dims: r.Dims}.name(), r.SliceCost.text())
 	}
 	fmt.Fprintf(out, "# plain_bound=%d\n", r.PlainBound)
 	fmt.Fprintf(out, "# steps=%d weights=%d arena=%d together=%d\n", r.Steps, r.Weights, r.Plan.Committed, r.Weights+r.Plan.Committed)

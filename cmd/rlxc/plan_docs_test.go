@@ -34,7 +34,7 @@ func TestMemoryPlansDocument(t *testing.T) {
 		return out.String()
 	}
 	ofCPU := regexp.MustCompile(`--cpu \S+`)
-	varies := regexp.MustCompile(`resident=.*|[0-9.]+ ms$`)
+	varies := regexp.MustCompile(`resident=.*|[0-9.]+ ms$|: [^:]*% slower.*`) // memory and times
 	ran, shown, onCPU, onGPU := 0, 0, "", ""
 	for line := range strings.Lines(text) {
 		line = strings.TrimSpace(line)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -288,4 +289,29 @@ func TestFirstSliceIsLargest(t *testing.T) {
 			require.Equal(t, all, end)
 		}
 	}
+}
+
+// TestSliceCost: slices of a product cost as many reads of its weights, and the time of starting their steps.
+func TestSliceCost(t *testing.T) {
+	c := `(%0 "x": f32[b,32]) { const %1: f32[32,64] = data %2 = matmul(%0, %1) return %2 as "y" }`
+	p, err := Compile(t.Context(), text(c), text(c).Graph, options.Compile{MemoryLimit: 22 << 10, Threads: 1, Verify: true})
+	require.NoError(t, err)
+	defer p.Close()
+	const weights, perRow, flopsPerRow = 32 * 64 * 4, (32 + 64) * 4, 2 * 32 * 64
+	step := func(rows, flops, bytes float64) float64 {
+		return stepOverhead + math.Hypot(rows*flopsPerRow/flops, (weights+rows*perRow)/bytes)
+	}
+	dims := map[string]int{"b": 64}
+	slice, count, err := p.Slice(dims, ErrMemory)
+	require.NoError(t, err)
+	require.Equal(t, map[string]int{"b": 16}, slice)
+	for _, r := range []Rates{{1e9, 0, 1e9}, {1e9, 0, 1e15}, {1e15, 0, 1e9}, {1e10, 1e15, 1e9}} {
+		cost, err := p.SliceCost(dims, r)
+		require.NoError(t, err)
+		require.EqualValues(t, weights, cost.Weights)
+		require.InDelta(t, float64(count)*step(16, r.Float, r.Bytes)/step(64, r.Float, r.Bytes)-1, cost.Slower, 1e-9)
+		require.Positive(t, cost.Slower)
+	}
+	_, err = p.SliceCost(dims, Rates{Float: 1e9})
+	require.ErrorIs(t, err, ErrInput)
 }

@@ -55,6 +55,7 @@ var layers = map[string][]string{
 		// bind: plans of the stages, and their bindings
 		"{plans cache bind box check resident}",
 		"others plain optimal slicing",
+		"slicecost",
 		// compile
 		"{program pages}",
 		// run: sessions, frames and device tensors
