@@ -52,6 +52,11 @@ type CompileOptions struct {
 	// host allocate. 0 means half of the memory of the machine, or of the control group of the process (Linux). A run that needs more takes
 	// its batch in slices, if each row is provably computed separately. Otherwise it fails with ErrMemory.
 	MemoryLimit int64
+	// DeviceWeights is the maximum size of the weights on a GPU in bytes. Weights that do not fit stay on the host, and each run copies
+	// them to the device before the steps that read them. Results are the same. The limit includes the room for the copies in a session.
+	// 0 means seven eighths of the device's free memory on cuda, and no limit on wgpu. Compile fails with ErrMemory if the limit is
+	// too low for the step with the largest weights, and with ErrNoDevice on backend cpu.
+	DeviceWeights int64 `json:",omitempty"`
 	// MaxFlops is the maximum number of multiplications and additions in the products of a run, in all iterations of its loops. They are
 	// counted before the products run. 0 means no limit.
 	MaxFlops int64

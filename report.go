@@ -25,6 +25,10 @@ type Report struct {
 	PlainBound int64 `json:"plain_bound,omitempty"`
 	// Weights is the size of the constants in bytes, packed or as the file stores them. Constants that several nodes share count once.
 	Weights int64 `json:"weights"`
+	// Streamed is the number of bytes of weights that each run copies to the device, because CompileOptions.DeviceWeights leaves them on
+	// the host. Stream is the memory on the device, beside the plan, to which a session copies them.
+	Streamed int64 `json:"streamed,omitempty"`
+	Stream   int64 `json:"stream,omitempty"`
 	// SharedWeights is the layout of the parameters, in which parameters of equal content share memory. A compiled file stores them in
 	// this order. Prove computes it.
 	SharedWeights *planner.SharedWeightLayout `json:"shared_weights,omitempty"`
@@ -105,6 +109,7 @@ func (p *Program) Plan(dims map[string]int) (*Report, error) {
 	planned := b.Planned
 	r := &Report{Dims: maps.Clone(b.Dims), Slices: slices, Steps: len(planned.Steps), program: p.engine, sizes: maps.Clone(dims),
 		whole: whole, garbage: allocations() - allocated}
+	r.Streamed, r.Stream = b.Streamed, b.Stream
 	r.Problem, r.Plan = b.Explained()
 	r.bindings = append(r.bindings, b)
 	for _, h := range b.Host {

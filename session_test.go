@@ -371,6 +371,7 @@ func TestCompileOptionsThatCannotBe(t *testing.T) {
 	for text, o := range map[string]CompileOptions{
 		`no backend "tpu"`: {Backend: "tpu"},
 		"threads":          {Threads: 1 << 20},
+		"no device memory": {DeviceWeights: 1 << 20},
 		"unknown CPU":      {CPU: "z80"},
 	} {
 		_, err := m.Compile(context.Background(), o)

@@ -21,7 +21,7 @@ import (
 
 func init() {
 	backend.Register(backend.Backend{Name: "cuda", Open: func(o backend.Options) (backend.Device, error) { return openDevice(o) },
-		Precisions: []tensor.DType{tensor.TF32, tensor.F16, tensor.BF16}})
+		Precisions: []tensor.DType{tensor.TF32, tensor.F16, tensor.BF16}, Streams: true})
 }
 
 // A Device is a GPU.
@@ -35,11 +35,12 @@ type Device struct {
 	rounded   sharing.Slab // constants, rounded to precision
 	identity  string       // names the device and its driver
 
-	mu       sync.Mutex
-	model    map[*tensor.Tensor]*tensor.Tensor // for each constant of a program, the one constant of that content which all programs share
-	contents sharing.Table[constant]
-	weights  weights        // constants on the device, uploaded when a program first needs them
-	owned    map[owned]bool // objects of programs and instances that were not closed or collected
+	mu        sync.Mutex
+	model     map[*tensor.Tensor]*tensor.Tensor // for each constant of a program, the one constant of that content which all programs share
+	contents  sharing.Table[constant]
+	weights   weights        // constants on the device, uploaded when a program first needs them
+	streaming gpu.Weights    // which constants stay on the host
+	owned     map[owned]bool // objects of programs and instances that were not closed or collected
 }
 
 // A constant is a constant of a model.
@@ -78,7 +79,8 @@ func openDevice(o backend.Options) (*Device, error) {
 	if (o.Precision == tensor.BF16 || o.Precision == tensor.TF32) && info.Capability() < 80 {
 		return nil, fmt.Errorf("%s has no products of %s: use f16", info.Name, o.Precision)
 	}
-	d := &Device{precision: o.Precision, model: map[*tensor.Tensor]*tensor.Tensor{}, owned: map[owned]bool{}}
+	d := &Device{precision: o.Precision, model: map[*tensor.Tensor]*tensor.Tensor{}, owned: map[owned]bool{},
+		streaming: gpu.Weights{Limit: o.DeviceWeights}}
 	d.Runtime = &gpu.Runtime{Driver: d, Target: d.Target, Profile: o.Profile, StagedUploads: true}
 	d.identity = fmt.Sprintf("%s, compute capability %d.%d, driver %d.%d", info.Name, info.Major, info.Minor,
 		info.Driver/1000, info.Driver%1000/10)
@@ -110,6 +112,10 @@ func (d *Device) Prepare(g *ir.Graph) (int, error) {
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	if err := d.limitWeights(); err != nil {
+		return 0, err
+	}
+	var added []*tensor.Tensor // constants of contents that were not known
 	for _, v := range g.Consts() {
 		if v.Const == nil || d.model[v.Const] != nil {
 			continue
@@ -118,11 +124,36 @@ func (d *Device) Prepare(g *ir.Graph) (int, error) {
 		if !ok {
 			same = constant{v.Const}
 			d.contents.Add(same)
-			d.weights.expected += inSlab(v.Const.Size())
+			added = append(added, same.Tensor)
 		}
 		d.model[v.Const] = same.Tensor
 	}
-	return 0, nil
+	err := d.streaming.Add(g, func(t *tensor.Tensor) int64 { return inSlab(t.Size()) },
+		func(t *tensor.Tensor) *tensor.Tensor { return d.model[t] })
+	for _, t := range added {
+		if !d.streaming.OnHost(t) {
+			d.weights.expected += inSlab(t.Size())
+		}
+	}
+	return 0, err
+}
+
+// limitWeights limits the weights by the free memory of the device, unless the options do. The caller holds mu.
+func (d *Device) limitWeights() error {
+	if d.streaming.Limit > 0 {
+		return nil
+	}
+	leave, err := d.ctx.Enter()
+	if err != nil {
+		return &backend.Unavailable{Err: err}
+	}
+	defer leave()
+	free, err := d.ctx.Free()
+	if err != nil {
+		return &backend.Unavailable{Err: err}
+	}
+	d.streaming.Limit = free - free/8 // an eighth is for arenas
+	return nil
 }
 
 // Close implements backend.Device: it releases the device and all that was made on it.

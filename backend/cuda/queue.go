@@ -157,8 +157,11 @@ func (r *recording) capture(s *captured, list []gpu.Command, at segments) (err e
 			case gpu.Download:
 				err, follows = stream.Download(bytes[c.Staged:][:c.Size], at.pointer(c.Location)), false
 			case gpu.Upload:
-				s.uploads = append(s.uploads, list[i])
-				err, follows = stream.Upload(at.pointer(c.Location), bytes[c.Staged:][:c.Size]), false
+				from := c.Data // of the host's weights, which are pinned
+				if from == nil {
+					s.uploads, from = append(s.uploads, list[i]), bytes[c.Staged:][:c.Size]
+				}
+				err, follows = stream.Upload(at.pointer(c.Location), from), false
 			case gpu.Copy:
 				err, follows = stream.Copy(at.pointer(c.Location), at.pointer(gpu.Location{Segment: c.From}), c.Size), false
 			}

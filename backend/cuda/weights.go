@@ -13,10 +13,11 @@ import (
 type weights struct {
 	at       map[weightKey]driver.Pointer
 	slabs    []driver.Pointer
-	total    int64  // bytes of the slabs
-	rests    []rest // free ends of the slabs
-	expected int64  // estimate of the bytes of all constants that will be uploaded
-	taken    int64  // bytes of the constants that were uploaded
+	total    int64                        // bytes of the slabs
+	rests    []rest                       // free ends of the slabs
+	pinned   map[weightKey]*driver.Pinned // constants that stay on the host
+	expected int64                        // estimate of the bytes of all constants that will be uploaded
+	taken    int64                        // bytes of the constants that were uploaded
 }
 
 // A rest is the free end of a slab.
@@ -72,6 +73,9 @@ func (m *weights) free(c *driver.Context) {
 	for _, p := range m.slabs {
 		c.FreeMemory(p)
 	}
+	for _, p := range m.pinned {
+		p.Free()
+	}
 	*m = weights{}
 }
 
@@ -88,6 +92,9 @@ func (b *binder) weight(t *tensor.Tensor, how string, arrange func() ([]byte, er
 	if p, ok := owner.at[key]; ok {
 		return address(p), nil
 	}
+	if p, ok := owner.pinned[key]; ok {
+		return addressOf(b.p.Stream(p.Bytes()), 0), nil
+	}
 	data, err := arrange()
 	if err != nil {
 		return 0, err
@@ -97,6 +104,18 @@ func (b *binder) weight(t *tensor.Tensor, how string, arrange func() ([]byte, er
 		return 0, err
 	}
 	defer leave()
+	if d.streaming.OnHost(key.Tensor) {
+		p, err := d.ctx.NewPinned(int64(len(data)))
+		if err != nil {
+			return 0, err
+		}
+		copy(p.Bytes(), data)
+		if owner.pinned == nil {
+			owner.pinned = map[weightKey]*driver.Pinned{}
+		}
+		owner.pinned[key] = p
+		return addressOf(b.p.Stream(p.Bytes()), 0), nil
+	}
 	p, err := owner.alloc(d.ctx, int64(len(data)))
 	if err != nil {
 		return 0, err

@@ -22,7 +22,7 @@ import (
 
 func init() {
 	backend.Register(backend.Backend{Name: "wgpu", Open: func(o backend.Options) (backend.Device, error) { return openDevice(o) },
-		Precisions: []tensor.DType{tensor.F16}})
+		Precisions: []tensor.DType{tensor.F16}, Streams: true})
 }
 
 // A Device is what the programs of one compilation run on: an accelerator, which other Devices may share, and how it is used.
@@ -36,8 +36,10 @@ type Device struct {
 	noCoop error // why not, of an adapter that gives them
 
 	// Guarded by the accelerator's mu.
-	model map[*tensor.Tensor]*constant // the constants that all programs share
-	held  map[weightKey]bool           // the accelerator's weights that this Device uses
+	model     map[*tensor.Tensor]*constant // the constants that all programs share
+	held      map[weightKey]bool           // the accelerator's weights that this Device uses
+	streaming gpu.Weights                  // which of the model's constants stay on the host
+	host      weights                      // weights that stay on the host, as programs have arranged them
 }
 
 // alignment of the arena's buffers: whole vec4, and a cache line.
@@ -60,7 +62,7 @@ func (x *accelerator) device(o backend.Options) (*Device, error) {
 	a := x.gpu.Adapter
 	d := &Device{
 		accelerator: x, half: o.Precision == tensor.F16,
-		model: map[*tensor.Tensor]*constant{}, held: map[weightKey]bool{},
+		model: map[*tensor.Tensor]*constant{}, held: map[weightKey]bool{}, streaming: gpu.Weights{Limit: o.DeviceWeights}, host: weights{},
 	}
 	d.Runtime = &gpu.Runtime{Driver: d, Target: d.Target, Profile: o.Profile}
 	if d.half && !a.Has(native.ShaderF16) {
@@ -91,7 +93,15 @@ func (d *Device) Prepare(g *ir.Graph) (int, error) {
 			d.model[v.Const] = d.constant(v.Const)
 		}
 	}
-	return 0, nil
+	return 0, d.streaming.Add(g, d.bytes, func(t *tensor.Tensor) *tensor.Tensor { return t })
+}
+
+// bytes is the size of a constant on the device: kernels take 16-bit floats as float32, but for products.
+func (d *Device) bytes(t *tensor.Tensor) int64 {
+	if target.IsHalf(t.DType()) {
+		return 2 * t.Size()
+	}
+	return t.Size()
 }
 
 // Close implements backend.Device: it releases what no other Device uses.
@@ -108,7 +118,7 @@ func (d *Device) Close() error {
 	for _, c := range d.model {
 		d.leaveConstant(c)
 	}
-	d.held, d.model = nil, nil
+	d.held, d.model, d.host = nil, nil, nil
 	d.mu.Unlock()
 	d.leave()
 	return nil
@@ -151,11 +161,13 @@ func (d *accelerator) compile(shaders []*shader) ([]*native.Pipeline, error) {
 	return out, nil
 }
 
-// A weight is a constant on the device: one buffer, or, above the largest binding, several of that many rows each.
+// A weight is a constant on the device: one buffer, or, above the largest binding, several of that many rows each. A weight of the host has
+// no buffers. The steps that read it see a copy, which has placeholders for parts of the stream.
 type weight struct {
 	pieces []*native.Buffer
 	rows   int
-	users  int // Devices, of an accelerator's weight
+	users  int      // Devices, of an accelerator's weight
+	host   [][]byte // bytes of each piece of a weight of the host; otherwise nil
 }
 
 func (w *weight) release() {
@@ -179,8 +191,29 @@ func (m weights) release() {
 	}
 }
 
-// upload brings bytes to the device, in pieces of whole rows that can be bound.
+// upload brings bytes of that many rows to the device.
 func (d *Device) upload(data []byte, rows int) (*weight, error) {
+	w, err := d.cut(data, rows)
+	if err != nil {
+		return nil, err
+	}
+	for _, data := range w.host {
+		b, err := d.gpu.Buffer("a weight", int64(pad(len(data), 16)), native.ForStorage|native.CopyTarget)
+		if err == nil {
+			w.pieces = append(w.pieces, b)
+			err = b.Write(0, data)
+		}
+		if err != nil {
+			w.release()
+			return nil, err
+		}
+	}
+	w.host = nil
+	return w, nil
+}
+
+// cut returns a weight of the host: bytes in pieces of whole rows that can be bound.
+func (d *Device) cut(data []byte, rows int) (*weight, error) {
 	w := &weight{rows: rows}
 	row := int64(len(data))
 	if rows > 0 {
@@ -194,19 +227,31 @@ func (d *Device) upload(data []byte, rows int) (*weight, error) {
 	}
 	for {
 		n := min(int64(len(data)), int64(max(w.rows, 1))*row)
-		b, err := d.gpu.Buffer("a weight", int64(pad(int(n), 16)), native.ForStorage|native.CopyTarget)
-		if err == nil {
-			w.pieces = append(w.pieces, b)
-			err = b.Write(0, data[:n])
-		}
-		if err != nil {
-			w.release()
-			return nil, err
-		}
+		w.host = append(w.host, data[:n:n])
 		if data = data[n:]; len(data) == 0 {
 			return w, nil
 		}
 	}
+}
+
+// stream returns a weight of the host as the current step reads it.
+func (b *binder) stream(w *weight) *weight {
+	seen := &weight{rows: w.rows}
+	for _, data := range w.host {
+		at := b.p.Stream(data)
+		var piece *native.Buffer
+		for p, other := range b.streamed {
+			if other.node == b.node && other.Location == at {
+				piece = p
+			}
+		}
+		if piece == nil {
+			piece = &native.Buffer{Size: int64(pad(len(data), 16))}
+			b.streamed[piece] = streamed{at, b.node}
+		}
+		seen.pieces = append(seen.pieces, piece)
+	}
+	return seen
 }
 
 // weight finds or uploads a constant, one of 16-bit floats widened on request: the model's are shared, others belong to the
@@ -217,9 +262,9 @@ func (b *binder) weight(t *tensor.Tensor, wide bool) (*weight, error) {
 		rows = t.Shape()[0]
 	}
 	if wide && target.IsHalf(t.DType()) {
-		return b.shared(t, "wide", nil, func() (*weight, error) { return b.d.upload(floats(t).Bytes(), rows) })
+		return b.shared(t, "wide", nil, func() ([]byte, int) { return floats(t).Bytes(), rows })
 	}
-	return b.shared(t, "", nil, func() (*weight, error) { return b.d.upload(t.Bytes(), rows) })
+	return b.shared(t, "", nil, func() ([]byte, int) { return t.Bytes(), rows })
 }
 
 // arrange makes a constant matrix one that is not transposed, [N,K] becoming [K,N], or of float16, or both, once.
@@ -228,16 +273,16 @@ func (b *binder) arrange(o *operand, t *tensor.Tensor, transposed, half bool) er
 	if transposed {
 		o.Shape = tensor.Shape{cols, rows}
 	}
-	w, err := b.shared(t, fmt.Sprintf("matrix, transposed: %t, half: %t", transposed, half), nil, func() (*weight, error) {
+	w, err := b.shared(t, fmt.Sprintf("matrix, transposed: %t, half: %t", transposed, half), nil, func() ([]byte, int) {
 		x := tensor.Of[float32](floats(t.Aligned()))
 		if half {
 			y := tensor.New(tensor.F16, o.Shape...)
 			arrangeRows(tensor.Of[float16.Float16](y), x, rows, cols, transposed, float16.Fromfloat32)
-			return b.d.upload(y.Bytes(), o.Shape[0])
+			return y.Bytes(), o.Shape[0]
 		}
 		y := tensor.New(tensor.F32, o.Shape...)
 		arrangeRows(tensor.Of[float32](y), x, rows, cols, transposed, func(v float32) float32 { return v })
-		return b.d.upload(y.Bytes(), o.Shape[0])
+		return y.Bytes(), o.Shape[0]
 	})
 	if err != nil {
 		return err
@@ -272,18 +317,25 @@ func arrangeRows[T any](dst []T, src []float32, rows, cols int, transposed bool,
 	wg.Wait()
 }
 
-// shared finds a constant on the device, arranged somehow, with another one if not nil, or what make returns for it: the model's are kept
-// for all programs.
-func (b *binder) shared(t *tensor.Tensor, how string, with *tensor.Tensor, make func() (*weight, error)) (*weight, error) {
+// shared finds a constant on the device, arranged somehow, with another one if not nil, or uploads what make returns for it, which has that
+// many rows. The model's constants are kept for all programs. One that stays on the host is arranged there.
+func (b *binder) shared(t *tensor.Tensor, how string, with *tensor.Tensor, make func() (data []byte, rows int)) (*weight, error) {
 	d := b.d
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	of, second := d.model[t], d.model[with]
-	if of == nil || with != nil && second == nil {
-		return b.own.find(weightKey{t, how, with}, make)
+	switch {
+	case of == nil || with != nil && second == nil:
+		return b.own.find(weightKey{t, how, with}, make, d.upload)
+	case d.streaming.OnHost(t):
+		w, err := d.host.find(weightKey{t, how, with}, make, d.cut)
+		if err != nil {
+			return nil, err
+		}
+		return b.stream(w), nil
 	}
 	k := weightKey{of, how, second}
-	w, err := d.weights.find(k, make)
+	w, err := d.weights.find(k, make, d.upload)
 	if err == nil && !d.held[k] {
 		d.held[k] = true
 		w.users++
@@ -291,12 +343,12 @@ func (b *binder) shared(t *tensor.Tensor, how string, with *tensor.Tensor, make 
 	return w, err
 }
 
-// find returns a weight, made if it is not there.
-func (m weights) find(k weightKey, make func() (*weight, error)) (*weight, error) {
+// find returns a weight, made of what data returns if it is not there.
+func (m weights) find(k weightKey, data func() ([]byte, int), make func([]byte, int) (*weight, error)) (*weight, error) {
 	if w := m[k]; w != nil {
 		return w, nil
 	}
-	w, err := make()
+	w, err := make(data())
 	if err == nil {
 		m[k] = w
 	}

@@ -50,3 +50,19 @@ func TestMain(m *testing.M) {
 
 // Open is exported to tests: others find the backend by its name.
 var Open = openDevice
+
+// WeightBytes is the size of the weights on all accelerators in bytes.
+func WeightBytes() (bytes int64) {
+	accelerators.Lock()
+	defer accelerators.Unlock()
+	for _, x := range accelerators.by {
+		x.mu.Lock()
+		for _, w := range x.weights {
+			for _, b := range w.pieces {
+				bytes += b.Size
+			}
+		}
+		x.mu.Unlock()
+	}
+	return bytes
+}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/rlxc/rlxc/internal/backend"
 	"github.com/rlxc/rlxc/internal/gpu"
+	"github.com/rlxc/rlxc/internal/native"
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/tensor"
 )
@@ -30,11 +31,20 @@ type binder struct {
 	scratch  []int           // indices of its scratch buffers in the plan
 	wide     map[int]operand // float32 operands that replace 16-bit values, by ID, if the step computes in float32
 	launches []launch
-	nodes    []*ir.Node // node of each launch
+	nodes    []*ir.Node                  // node of each launch
+	streamed map[*native.Buffer]streamed // parts of the stream, by placeholder
+}
+
+// A streamed is the part of the stream that a placeholder is for, in the step of a node.
+type streamed struct {
+	gpu.Location
+	node *ir.Node
 }
 
 // Binder implements gpu.Driver.
-func (d *Device) Binder(p *gpu.Locations) gpu.Binder { return &binder{d: d, p: p, own: weights{}} }
+func (d *Device) Binder(p *gpu.Locations) gpu.Binder {
+	return &binder{d: d, p: p, own: weights{}, streamed: map[*native.Buffer]streamed{}}
+}
 
 // Abandon implements gpu.Binder.
 func (b *binder) Abandon() { b.own.release() }

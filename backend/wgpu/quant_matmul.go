@@ -193,7 +193,7 @@ func (b *binder) quantized(t *tensor.Tensor, zero *ir.Value, transposed bool) (q
 	for j := range c.n {
 		c.plain = c.plain && zeroAt(j) == 0
 	}
-	words, err := b.shared(t, fmt.Sprint("quantised ", transposed), nil, func() (*weight, error) {
+	words, err := b.shared(t, fmt.Sprint("quantised ", transposed), nil, func() ([]byte, int) {
 		pitch := pad(c.k, 4)
 		dst := make([]byte, c.n*pitch)
 		for j := range c.n {
@@ -201,12 +201,12 @@ func (b *binder) quantized(t *tensor.Tensor, zero *ir.Value, transposed bool) (q
 				dst[j*pitch+k] = byte(t.Int64(k*row+j*col) - offset(t.DType()))
 			}
 		}
-		return b.d.upload(dst, c.n)
+		return dst, c.n
 	})
 	if err != nil {
 		return c, err
 	}
-	sums, err := b.shared(t, fmt.Sprint("sums ", transposed), zeros, func() (*weight, error) {
+	sums, err := b.shared(t, fmt.Sprint("sums ", transposed), zeros, func() ([]byte, int) {
 		dst := make([]byte, 8*c.n)
 		for j := range c.n {
 			sum := -int64(c.k) * zeroAt(j)
@@ -216,7 +216,7 @@ func (b *binder) quantized(t *tensor.Tensor, zero *ir.Value, transposed bool) (q
 			binary.LittleEndian.PutUint32(dst[4*j:], uint32(int32(sum)))
 			binary.LittleEndian.PutUint32(dst[4*(c.n+j):], uint32(int32(zeroAt(j))))
 		}
-		return b.d.upload(dst, 2)
+		return dst, 2
 	})
 	if err != nil {
 		return c, err

@@ -87,7 +87,7 @@ func (b *binder) bits(n *ir.Node, o ir.MatMulNBits) (w bitMatrix, err error) {
 	perByte, blocks, cols, mask := w.perByte(), o.Blocks(), w.cols(), byte(1<<o.Bits-1)
 	arranged := func(i int, word string, make func(t *tensor.Tensor) []byte) (memory, error) {
 		t := n.Inputs[i].Const
-		w, err := b.shared(t, "bits", nil, func() (*weight, error) { return b.d.upload(make(t.Aligned()), 1) })
+		w, err := b.shared(t, "bits", nil, func() ([]byte, int) { return make(t.Aligned()), 1 })
 		if err != nil {
 			return memory{}, err
 		}

@@ -12,6 +12,7 @@ type program struct {
 	launches []dispatch
 	params   *native.Buffer // parameters of all launches, paramBytes each
 	own      weights
+	streamed map[*native.Buffer]streamed // parts of the stream, by placeholder
 }
 
 // dispatch is a launch with its pipeline.
@@ -30,7 +31,7 @@ func (p *program) Close() {
 
 // Finish implements gpu.Binder.
 func (b *binder) Finish() (gpu.Kernels, error) {
-	p := &program{d: b.d, own: b.own}
+	p := &program{d: b.d, own: b.own, streamed: b.streamed}
 	if len(b.launches) == 0 {
 		return p, nil
 	}
@@ -163,6 +164,10 @@ func (q *queue) bind(number int, segment func(int) *native.Buffer) (*native.Bind
 	l := &q.launches[number]
 	ranges := []native.Range{{Buffer: q.params, Offset: int64(number) * paramBytes, Size: paramBytes}}
 	for _, m := range l.shader.memories {
+		if s, ok := q.streamed[m.constant]; ok {
+			ranges = append(ranges, native.Range{Buffer: segment(s.Segment), Offset: s.Offset, Size: m.constant.Size})
+			continue
+		}
 		b := m.constant
 		if b == nil {
 			b = segment(m.segment)
@@ -200,10 +205,13 @@ func (r *recording) Submit(section int, uploads [][]byte) (err error) {
 			if err := submit(); err != nil {
 				return err
 			}
-			if err := c.to.Write(c.Offset, uploads[0]); err != nil {
+			data := c.Data
+			if data == nil {
+				data, uploads = uploads[0], uploads[1:]
+			}
+			if err := c.to.Write(c.Offset, data); err != nil {
 				return err
 			}
-			uploads = uploads[1:]
 			continue
 		}
 		if !open {

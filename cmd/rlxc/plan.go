@@ -347,6 +347,9 @@ func (r *planReport) text(out io.Writer) error {
 	if r.Slices > 0 {
 		fmt.Fprintf(out, "# slices=%d of %s%s\n", r.Slices, testCase{dims: r.Dims}.name(), r.SliceCost.text())
 	}
+	if r.Streamed > 0 {
+		fmt.Fprintf(out, "# streamed=%d bytes of weights stay on the host, and each run copies them to stream=%d\n", r.Streamed, r.Stream)
+	}
 	fmt.Fprintf(out, "# plain_bound=%d\n", r.PlainBound)
 	fmt.Fprintf(out, "# steps=%d weights=%d arena=%d together=%d\n", r.Steps, r.Weights, r.Plan.Committed, r.Weights+r.Plan.Committed)
 	shared := r.SharedWeights

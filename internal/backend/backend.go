@@ -27,6 +27,7 @@ type Backend struct {
 	Open func(Options) (Device, error)
 	// Precisions and Weights are the values below float32 that the Options of these names may have.
 	Precisions, Weights []tensor.DType
+	Streams             bool // devices obey Options.DeviceWeights
 }
 
 // A Device runs programs. Its methods may be called by several goroutines at once.
@@ -157,6 +158,12 @@ func (b *HostBuffer) Close() { b.data = nil }
 // A Releaser is a Device that reports each weight that Prepare has laid out for the kernels and that nothing reads any more.
 type Releaser interface{ OnRelease(func(weight []byte)) }
 
+// A Streamer is a Program that copies weights which stay on the host to the device in each run.
+type Streamer interface {
+	// Streamed returns the bytes that a run copies, and the bytes of device memory, beside the plan, to which it copies them.
+	Streamed() (copied, room int64)
+}
+
 // A Profiler is an instance that knows how long the steps of its last run took.
 type Profiler interface {
 	Profile() []StepTime
@@ -206,6 +213,9 @@ func Open(o Options) (Device, error) {
 		if *wish == tensor.F32 {
 			*wish = tensor.Invalid
 		}
+	}
+	if o.DeviceWeights > 0 && !b.Streams {
+		return nil, fmt.Errorf("backend %s has no device memory for weights: leave out the limit of %d bytes", name, o.DeviceWeights)
 	}
 	if err := offered(name, "precision", o.Precision, b.Precisions); err != nil {
 		return nil, err

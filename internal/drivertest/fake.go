@@ -31,6 +31,8 @@ type Driver struct {
 	Sources     []string       // the sources that NVRTC compiled; it refuses sources that contain "refuse me"
 	Log         []string       // names of the calls that run, copy or wait, in order
 	Run         func(Launch)   // runs a kernel; if it is nil, graphs neither run kernels nor copy
+	Free        int            // bytes of device memory that are free when the test begins
+	Peak        int            // the most bytes of device memory that were allocated at a time
 	recorded    []func()       // steps of the graph that is being captured
 	graphs      map[uintptr][]func()
 	mu          sync.Mutex
@@ -39,6 +41,7 @@ type Driver struct {
 	context     int
 	next        uintptr
 	memory      map[uintptr][]byte
+	held        int // bytes in memory
 	pinned      map[uintptr][]byte
 	functions   map[uintptr]string
 	allowed     map[uintptr]uintptr // dynamic shared memory
@@ -72,7 +75,7 @@ var lasting = regexp.MustCompile("Free|Destroy|Unload|Release|EndCapture|GetErro
 // New registers a fake library, and NVRTC beside it, which package driver finds until the test ends.
 func New(t testing.TB) *Driver {
 	t.Helper()
-	d := &Driver{Name: "Fake", Capability: 90, Version: 12040, Devices: 1, Fail: map[string]int{}, Calls: map[string]int{},
+	d := &Driver{Name: "Fake", Capability: 90, Version: 12040, Devices: 1, Free: 1 << 33, Fail: map[string]int{}, Calls: map[string]int{},
 		Kernels: map[string]int{}, next: 1 << 20, graphs: map[uintptr][]func(){},
 		memory: map[uintptr][]byte{}, pinned: map[uintptr][]byte{}, functions: map[uintptr]string{}, allowed: map[uintptr]uintptr{},
 		live: map[uintptr]string{}, sources: map[uintptr]string{}}

@@ -55,7 +55,7 @@ var functions = map[string]any{
 	},
 	"cuCtxSynchronize": func(d *Driver) uintptr { return 0 },
 	"cuMemGetInfo_v2": func(d *Driver, free, total uintptr) uintptr {
-		put(free, uint64(1<<33))
+		put(free, uint64(max(0, d.Free-d.held)))
 		put(total, uint64(1<<34))
 		return 0
 	},
@@ -68,6 +68,8 @@ var functions = map[string]any{
 		p := (uintptr(unsafe.Pointer(&raw[0])) + 511) &^ 511
 		b := raw[p-uintptr(unsafe.Pointer(&raw[0])):][:size]
 		d.memory[p] = b
+		d.held += len(b)
+		d.Peak = max(d.Peak, d.held)
 		put(to, p)
 		return 0
 	},
@@ -75,6 +77,7 @@ var functions = map[string]any{
 		if d.memory[p] == nil {
 			return d.problem("memory at %#x is freed and was not taken", p)
 		}
+		d.held -= len(d.memory[p])
 		delete(d.memory, p)
 		return 0
 	},

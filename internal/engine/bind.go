@@ -28,6 +28,8 @@ type Binding struct {
 	Planned  *backend.Planned   // nil once the box has made another binding
 	Host     []backend.HostStep // the steps that run on the host
 	Resident *Resident          // nil unless the backend is cpu
+	Streamed int64              // bytes of weights that a run copies to the device
+	Stream   int64              // bytes of device memory, beside the plan, to which it copies them
 
 	latest
 	outside  ports            // of which some are outside of the arena; nil if none is
@@ -112,6 +114,9 @@ func (p *plans) plan(g *ir.Graph, sizes ir.Binding, at ports, moves []string) (_
 		return nil, WithKind(ErrInternal, fmt.Errorf("internal error: a plan does not hold at its own sizes, %s: %w", describe(sizes), err))
 	} else if err != nil {
 		return nil, bindError(err)
+	}
+	if s, ok := b.program.(backend.Streamer); ok {
+		b.Streamed, b.Stream = s.Streamed()
 	}
 	if b.Host = b.program.HostSteps(); p.opts.Backend == "cpu" {
 		parts := p.resident(b.Planned.Graph, b.arena)

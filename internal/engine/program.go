@@ -186,6 +186,9 @@ func unavailable(err error) error {
 // them come to them with each call.
 func (p *Program) prepare(ctx context.Context, g *ir.Graph, o options.Compile) error {
 	packed, err := p.device.Prepare(g)
+	if over := (*memory.Error)(nil); errors.As(err, &over) {
+		err = WithKind(ErrMemory, err)
+	}
 	if err != nil {
 		return err
 	}

@@ -73,7 +73,7 @@ type Queue interface {
 
 // A Recording is a list of sections that are submitted one after the other.
 type Recording interface {
-	// Submit starts a section. uploads holds the bytes for each Upload command of the section, in order.
+	// Submit starts a section. uploads holds the bytes for each Upload command of the section without Data, in order.
 	Submit(section int, uploads [][]byte) error
 	// Wait waits until the section's downloads have arrived, and returns the staging memory, which is valid until the next Submit.
 	Wait(section int) ([]byte, error)
@@ -90,7 +90,8 @@ type Command struct {
 	Location          // destination of an Upload or a Copy, source of a Download
 	From     int      // source segment of a Copy, which starts at offset 0
 	Size     int64    // bytes of an Upload, a Download or a Copy
-	Staged   int64    // offset in the staging memory, for a Download, and for an Upload if Runtime.StagedUploads is set
+	Staged   int64    // offset in the staging memory, for a Download, and for an Upload without Data if Runtime.StagedUploads is set
+	Data     []byte   // bytes of an Upload that are the same in every run: a weight; nil for an Upload of Submit's bytes
 }
 
 // A Kind is the operation of a Command.
@@ -107,8 +108,8 @@ const (
 // A Span is the time from the start to the end of a launch.
 type Span struct{ Start, End time.Duration }
 
-// A Location is a position in device memory: an offset in a segment, in bytes. Segment i is arena i of the plan; device tensors have the
-// segments after the arenas.
+// A Location is a position in device memory: an offset in a segment, in bytes. Segment i is arena i of the plan. The stream has the segment
+// after the arenas, and device tensors have those after it.
 type Location struct {
 	Segment int
 	Offset  int64

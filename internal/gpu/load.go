@@ -21,7 +21,7 @@ type loaded struct {
 	*Locations
 	kernels  Kernels
 	sections []section
-	arenas   []int64 // bytes of each arena, aligned
+	arenas   []int64 // bytes of each arena, aligned, and of the stream
 	uploads  int64   // bytes of staging memory for the uploads of all sections; 0 if uploads are not staged
 	staging  int64   // bytes of staging memory, uploads included
 	outputs  []output
@@ -44,6 +44,7 @@ type step struct {
 	node       *ir.Node
 	number     int // index of the step in the plan
 	first, end int
+	streamed   []Streamed // weights that are copied to the stream before the launches
 }
 
 // A transfer is a copy of a root from the host to the device or back.
@@ -124,6 +125,7 @@ func (r *Runtime) load(p *backend.Planned) (*loaded, error) {
 	for _, a := range p.Plan.Arenas {
 		l.arenas = append(l.arenas, r.aligned(max(a.Size, 1)))
 	}
+	l.arenas = append(l.arenas, r.aligned(l.stream))
 	var err error
 	if l.kernels, err = l.binder.Finish(); err != nil {
 		return nil, err
@@ -138,6 +140,7 @@ type loader struct {
 	r        *Runtime
 	binder   Binder
 	launched int    // launches so far
+	stream   int64  // bytes of the stream that steps so far need
 	fresh    []bool // whether the device has the current value of each root, by ID
 	present  []bool // whether the host has the current value of each root, by ID
 }
@@ -150,6 +153,7 @@ func (l *loader) step(i int, n *ir.Node) error {
 	if l.runsOnDevice(n) {
 		reports, launches := len(l.reports), 0
 		var err error
+		l.streamed = nil
 		if !empty(n) {
 			launches, err = l.binder.Bind(n, l.Scratch[i])
 		}
@@ -226,7 +230,10 @@ func (l *loader) onKernel(i int, n *ir.Node, launches int) {
 	}
 	if launches > 0 {
 		s := l.last()
-		s.steps = append(s.steps, step{n, i, l.launched, l.launched + launches})
+		s.steps = append(s.steps, step{n, i, l.launched, l.launched + launches, l.streamed})
+		for _, x := range l.streamed {
+			l.stream = max(l.stream, x.Offset+align(int64(len(x.Data)), streamAlign))
+		}
 		s.launches += launches
 		l.launched += launches
 	}
@@ -380,6 +387,18 @@ func (p *loaded) HostSteps() []backend.HostStep {
 	return steps
 }
 
+// Streamed implements backend.Streamer.
+func (p *loaded) Streamed() (copied, room int64) {
+	for _, s := range p.sections {
+		for _, x := range s.steps {
+			for _, w := range x.streamed {
+				copied += int64(len(w.Data))
+			}
+		}
+	}
+	return copied, p.arenas[len(p.arenas)-1]
+}
+
 // commands lists the commands of each section. If poisoned is set, the commands fill all arenas with the poison before the first section,
 // and each buffer after the last step that uses it.
 func (p *loaded) commands(poisoned bool) [][]Command {
@@ -400,7 +419,9 @@ func (p *loaded) commands(poisoned bool) [][]Command {
 		}
 		if i == 0 && poisoned {
 			for k, size := range p.arenas {
-				c = append(c, Command{Kind: Copy, Location: Location{Segment: k}, From: poison, Size: size})
+				if size > 0 {
+					c = append(c, Command{Kind: Copy, Location: Location{Segment: k}, From: poison, Size: size})
+				}
 			}
 		}
 		if len(s.steps) > 0 {
@@ -411,6 +432,9 @@ func (p *loaded) commands(poisoned bool) [][]Command {
 		}
 		for _, x := range s.steps {
 			bury(x.number)
+			for _, w := range x.streamed {
+				c = append(c, Command{Kind: Upload, Location: w.Location, Size: int64(len(w.Data)), Data: w.Data})
+			}
 			for k := x.first; k < x.end; k++ {
 				c = append(c, Command{Kind: Launch, Node: x.node, Launch: k})
 			}

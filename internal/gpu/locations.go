@@ -8,12 +8,33 @@ import (
 	"github.com/rlxc/rlxc/planner"
 )
 
-// Locations are the positions of a planned graph's values on the device. Each device tensor has a segment, after those of the plan's
-// arenas.
+// Locations are the positions of a planned graph's values on the device. The segment after those of the plan's arenas is the stream. Each
+// device tensor has a segment after it.
 type Locations struct {
 	*backend.Planned
-	outside map[int]int // segment of each root that is a device tensor, by ID
-	reports []report
+	outside  map[int]int // segment of each root that is a device tensor, by ID
+	reports  []report
+	streamed []Streamed // weights that the step being bound reads from the stream
+}
+
+// A Streamed is a weight on the host that is copied to the stream before a step.
+type Streamed struct {
+	Location
+	Data []byte // the bytes, in the form that kernels read
+}
+
+// Stream returns where the step that is being bound finds a weight of the host. The loader copies data, which must not change, there before
+// the step.
+func (p *Locations) Stream(data []byte) Location {
+	at := Location{Segment: len(p.Plan.Arenas)}
+	for _, s := range p.streamed {
+		if &s.Data[0] == &data[0] && len(s.Data) == len(data) {
+			return s.Location
+		}
+		at.Offset = s.Offset + align(int64(len(s.Data)), streamAlign)
+	}
+	p.streamed = append(p.streamed, Streamed{at, data})
+	return at
 }
 
 // A report is a place where a kernel writes a number that its node rejects, such as an index out of range.
@@ -27,7 +48,7 @@ func newLocations(p *backend.Planned) *Locations {
 	for _, v := range slices.Concat(p.Graph.Inputs, p.Graph.Outputs) {
 		root := p.Layout(v).Root
 		if i := p.Buffers[root.ID]; i >= 0 && p.Problem.Buffers[i].Boundary == planner.DeviceTensor {
-			l.outside[root.ID] = len(p.Plan.Arenas) + len(l.outside)
+			l.outside[root.ID] = len(p.Plan.Arenas) + 1 + len(l.outside)
 		}
 	}
 	return l

@@ -10,7 +10,7 @@ import (
 // A Memory is the memory of one session: a buffer for each arena of the plan, a buffer for reports, and staging memory.
 type Memory struct {
 	r        *Runtime
-	segments []backend.Buffer // buffer of each arena of the plan; nil before the first run and after release
+	segments []backend.Buffer // buffers of the arenas and the stream; nil before the first run, after release, and for 0 bytes
 	status   backend.Buffer   // reports; nil if no program has any
 	staging  Staging          // nil if no program needs any
 	moved    int              // how often a buffer or the staging memory was replaced or freed; recordings of an older count are stale
@@ -71,10 +71,11 @@ func (p *program) Growth(of backend.Memory) (n int64) {
 // with an eighth more than needed, because sizes that grow tend to grow in every run.
 func (p *program) room(need, has int64) int64 {
 	if has > 0 && has < need {
-		need = p.r.aligned(need + need/8)
+		more := p.r.aligned(need + need/8)
 		if most := p.r.Target().Segment; most > 0 {
-			need = min(need, most)
+			more = min(more, most) // the stream may have more already
 		}
+		need = max(need, more)
 	}
 	return need
 }

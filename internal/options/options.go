@@ -38,6 +38,7 @@ type Compile struct {
 	PinOutputAncestors bool `json:",omitempty"`
 	Dims               map[string]int
 	MemoryLimit        int64
+	DeviceWeights      int64 `json:",omitempty"`
 	MaxFlops           int64
 	CacheLimit         int64
 	Profile            bool
@@ -110,6 +111,9 @@ var Table = []Option{
 		Usage: "maximum working memory, which runs and requests take at a time, without weights: bytes, or 64KiB, 16MiB, 2GiB " +
 			"(default half of the machine or container)",
 		Value: func(o *Compile) Value { return (*Size)(&o.MemoryLimit) }},
+	{Field: "DeviceWeights", Flag: "device-weights",
+		Usage: "maximum memory of weights on a GPU: those that do not fit stay on the host and are copied in each run (default no limit)",
+		Value: func(o *Compile) Value { return (*Size)(&o.DeviceWeights) }},
 	{Field: "MaxFlops", Flag: "max-flops",
 		Usage: "maximum multiplications and additions in the products of a run (default no limit)",
 		Value: func(o *Compile) Value { return integer[int64]{&o.MaxFlops} }},
