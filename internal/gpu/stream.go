@@ -10,15 +10,15 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// A model may be larger than the memory of the device. The weights that do not fit stay on the host. Before a step that reads some of them,
-// they are copied to the stream, a segment behind the arenas of the plan. Each step has the whole stream, which is as large as the step with
-// the most such bytes needs.
+// A model may be larger than the memory of the device. The weights that do not fit stay on the host. Before a step that reads some of
+// them, they are copied to the stream, a segment behind the arenas of the plan. Each step has the whole stream, which is as large as the
+// step with the most such bytes needs.
 
 // streamAlign is the alignment of weights in the stream in bytes: what bindings of every WebGPU device need.
 const streamAlign = 256
 
-// leastStreamed is the size in bytes below which a weight is always on the device. Biases and scales are as small, and starting a copy takes
-// longer than copying them.
+// leastStreamed is the size in bytes below which a weight is always on the device. Biases and scales are as small, and starting a copy
+// takes longer than copying them.
 const leastStreamed = 4 << 10
 
 // Weights decides which constants of a device's programs stay on the host. The device's lock guards it.
