@@ -23,6 +23,7 @@ type plans struct {
 	packing     *packing               // nil unless the program is unpadded
 	cache       *cache                 // of bindings
 	filePacked  bool                   // the file has the weights as kernels read them
+	uploaded    func()                 // is called after each planning: a device with memory of its own has the weights then
 	independent func() (*batch, error) // the proof that elements of a batch are independent, made once
 	// pieces holds, by the first byte of a table, the bytes of it that a page fault brings into memory; no entry where that is unknown.
 	pieces map[*byte]int64
