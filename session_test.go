@@ -456,34 +456,6 @@ func TestUnknownOptions(t *testing.T) {
 	}
 }
 
-// An askedContext ends when it has been asked for its error so many times.
-type askedContext struct {
-	context.Context
-	left int
-}
-
-func (c *askedContext) Err() error {
-	if c.left--; c.left < 0 {
-		return context.Canceled
-	}
-	return nil
-}
-
-// TestCompileEndsBetweenPasses holds that a compilation asks its context before each pass, and ends at the first one after the context has
-// ended.
-func TestCompileEndsBetweenPasses(t *testing.T) {
-	m, ctx := builtin(t), &askedContext{t.Context(), math.MaxInt}
-	p, err := m.Compile(ctx, CompileOptions{})
-	require.NoError(t, err)
-	require.NoError(t, p.Close())
-	asked := math.MaxInt - ctx.left
-	require.Greater(t, asked, 20, "there are as many passes")
-	for _, left := range []int{0, 1, asked / 2, asked - 1} {
-		_, err := m.Compile(&askedContext{t.Context(), left}, CompileOptions{})
-		require.ErrorIs(t, err, context.Canceled, "%d of %d", left, asked)
-	}
-}
-
 // TestCanceledCompile: the model can be compiled again.
 func TestCanceledCompile(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())

@@ -1,6 +1,7 @@
 package rewrite
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -341,4 +342,40 @@ func TestEqualConstants(t *testing.T) {
 	require.Same(t, first, e.constant("q+k+v", joined(1)))
 	require.NotSame(t, first, e.constant("q+k+v", joined(2)))
 	require.NotSame(t, first, e.constant("q+k+v", joined(1).Reshape(32, 128)))
+}
+
+// An askedContext counts how often it is asked for its error, and ends when it has been asked more than most times.
+type askedContext struct {
+	context.Context
+	asked, most int
+}
+
+func (c *askedContext) Err() error {
+	if c.asked++; c.asked > c.most {
+		return context.Canceled
+	}
+	return nil
+}
+
+// TestRunEndsBetweenPasses holds that Run asks its context before each pass, and ends at the first pass after the context has ended.
+func TestRunEndsBetweenPasses(t *testing.T) {
+	const text = `graph "g" (%0: f32[8]) { %1 = relu(%0)
+		return %1 }`
+	all := 0
+	for _, p := range passes {
+		if p.prove == nil { // unpadding was not asked for
+			all++
+		}
+	}
+	require.Greater(t, all, 10)
+	for most := range all + 1 {
+		ctx := &askedContext{t.Context(), 0, most}
+		_, err := Run(ctx, parse(t, text), nil, Options{Level: O2})
+		if most == all {
+			require.NoError(t, err)
+			continue
+		}
+		require.ErrorIs(t, err, context.Canceled)
+		require.Equal(t, most+1, ctx.asked, "nothing runs after the end")
+	}
 }
