@@ -136,3 +136,24 @@ func TestNamesThatAreNotUTF8AreErrors(t *testing.T) {
 	require.ErrorContains(t, writeTensors(io.Discard, "", "", []string{"ö", "\xff"}, rlxc.Tensors{"ö": x, "\xff": x}),
 		`the name of output "\xff" is not UTF-8`)
 }
+
+// TestZstandardWindow holds that a Zstandard frame may have a window of 128 MiB, and none of more.
+func TestZstandardWindow(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "a.txt.zst")
+	for exponent, mantissa := byte(17), byte(0); mantissa < 2; mantissa++ { // a window of 2^(10+exponent)·(1+mantissa/8) bytes
+		frame := append([]byte{0x28, 0xb5, 0x2f, 0xfd, 0, exponent<<3 | mantissa, 2<<3 | 1, 0, 0}, "a\n"...)
+		require.NoError(t, os.WriteFile(file, frame, 0o600))
+		in, err := openTexts(textFlags{input: file}, nil)
+		var it item
+		if err == nil {
+			it, err = in.next()
+			require.NoError(t, in.close())
+		}
+		if mantissa == 0 {
+			require.NoError(t, err)
+			require.Equal(t, "a", it.text)
+		} else {
+			require.ErrorContains(t, err, "window size exceeded")
+		}
+	}
+}
