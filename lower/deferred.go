@@ -271,8 +271,17 @@ func lengthOf(i int) func([]*ir.Value) int {
 // rank from keepsRank or deferredRank, and no sizes.
 func (c *context) deferredTypes(outputs []int) ([]ir.Type, error) {
 	types := make([]ir.Type, len(outputs))
+	var tried []*ir.Value
 	for k, i := range outputs {
 		t := ir.Type{DType: c.deferredDType(i, c.outputs[i]), Unranked: true}
+		if t.DType == tensor.Invalid {
+			if tried == nil {
+				tried = c.trial()
+			}
+			if i < len(tried) && tried[i] != nil && tried[i].Type.Kind == ir.TensorType {
+				t.DType = tried[i].Type.DType
+			}
+		}
 		if t.DType == tensor.Invalid {
 			return nil, fmt.Errorf("%w: the element type of result %d depends on data", ErrUnsupported, i)
 		}
@@ -291,6 +300,39 @@ func (c *context) deferredTypes(outputs []int) ([]ir.Type, error) {
 		types[k] = t
 	}
 	return types, nil
+}
+
+// trial lowers the node in a graph of its own, with operands of made-up ranks where the ranks are unknown. It returns the results, whose
+// element types do not depend on the ranks; nil if the node needs data.
+func (c *context) trial() []*ir.Value {
+	if c.b.trial {
+		return nil
+	}
+	for _, rank := range []int{2, 3, 4, 1, 0} {
+		b := &builder{g: ir.NewGraph(""), lists: map[*ir.Value][]*ir.Value{}, memo: ir.NewMemo(math.MaxInt), maxFold: c.b.maxFold,
+			trial: true}
+		in := make([]*ir.Value, len(c.in))
+		for i, v := range c.in {
+			switch {
+			case v == nil:
+			case v.IsConst():
+				in[i] = b.g.NewConst("", v.Const)
+			default:
+				t := v.Type
+				for k := 0; t.Unranked && k < rank; k++ {
+					t.Shape = append(t.Shape, ir.Sym(fmt.Sprintf("made-up %d.%d", i, k)))
+				}
+				t.Unranked = false
+				in[i] = b.g.NewValue("", t)
+			}
+		}
+		op := c.operator
+		op.declared = nil
+		if out, err := b.lowerNode(op, in); err == nil {
+			return out
+		}
+	}
+	return nil
 }
 
 // requiredRanks are the ranks that operators demand of their operands, whatever the data are; −1 for any.
@@ -328,6 +370,7 @@ var sourceDType = map[string]func(c *context) tensor.DType{
 	"MelWeightMatrix":  func(*context) tensor.DType { return tensor.F32 },
 	"QuantizeLinear":   func(c *context) tensor.DType { return operandDType(c, 2, tensor.U8) },
 	"DequantizeLinear": func(c *context) tensor.DType { return operandDType(c, 1, tensor.F32) },
+	"QGemm":            func(c *context) tensor.DType { return operandDType(c, 8, tensor.F32) },
 }
 
 // attributeDType are the attributes that name the element type of results.

@@ -210,6 +210,7 @@ type builder struct {
 	maxFold  int             // maximum size of an operand that is evaluated because it must be known
 	blocked  int             // channels of a block in the layout of com.microsoft.nchwc
 	deferred int             // number of nodes that are lowered in each run
+	trial    bool            // the graph is thrown away: see context.trial
 	taps     int             // number of nodes for transposed convolutions: see affords
 	listed   int             // elements that lists holds
 	unrolled int             // nodes of unrolled loops
