@@ -71,12 +71,12 @@ func (c *context) splitSizes(d ir.Dim) []ir.Dim {
 	} else if ir.Same(d.Mod(ir.N(n)), ir.N(0)) == ir.No {
 		c.Failf("an axis of size %v in %d equal parts: it does not divide", d, n)
 	}
-	if ir.LessEqual(ir.N(n), d) == ir.No {
-		c.Failf("an axis of size %v in %d parts: want at most one for each element", d, n)
-	}
 	part := d.CeilDiv(ir.N(n))
 	sizes := slices.Repeat([]ir.Dim{part}, n)
-	sizes[n-1] = d.Sub(part.Mul(ir.N(n - 1))) // the last one takes what is left
+	sizes[n-1] = d.Sub(part.Mul(ir.N(n - 1))) // the last one takes what is left, maybe nothing
+	if ir.LessEqual(ir.N(0), sizes[n-1]) == ir.No {
+		c.Failf("an axis of size %v in %d parts: %d parts of %v are more than the axis", d, n, n-1, part)
+	}
 	return sizes
 }
 

@@ -353,3 +353,33 @@ func TestFunctionWithoutOperand(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, []float64{-3, 5}, y[0].Float64s())
 }
+
+// TestSplitIntoParts: the last part of an axis may be smaller than the others, and have no elements; a part has no negative size.
+func TestSplitIntoParts(t *testing.T) {
+	for _, c := range []struct {
+		size, parts int
+		last        int // elements of the last part; −1 if the parts before it are too many
+	}{{0, 2, 0}, {1, 2, 0}, {2, 3, 0}, {3, 2, 1}, {4, 3, 0}, {1, 3, -1}, {5, 4, -1}} {
+		for _, size := range []any{c.size, "n"} {
+			t.Run(fmt.Sprintf("%d in %d as %v", c.size, c.parts, size), func(t *testing.T) {
+				s := &sketch{}
+				s.node("Split", s.input("x", tensor.F32, size), intAttr("axis", 0), intAttr("num_outputs", int64(c.parts)))
+				n := s.g.Node[0]
+				for n.Output = n.Output[:1]; len(n.Output) < c.parts; {
+					n.Output = append(n.Output, fmt.Sprint("part", len(n.Output)))
+				}
+				g, err := s.lower(18, n.Output[c.parts-1])
+				if c.last < 0 {
+					if size != "n" { // the engine checks symbols when it binds them
+						require.ErrorContains(t, err, "more than the axis")
+					}
+					return
+				}
+				require.NoError(t, err)
+				out, err := ir.Interpret(g, []*tensor.Tensor{tensor.New(tensor.F32, c.size)})
+				require.NoError(t, err)
+				require.Equal(t, c.last, out[0].Len())
+			})
+		}
+	}
+}
