@@ -11,31 +11,20 @@ import sys
 import tempfile
 
 import numpy as np
-import onnx
 import torch
 import transformers
-from onnx import numpy_helper
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.models import Normalize, Pooling, Transformer
 
+from minilm_dynamo import weights
+
 FIXTURES, OUT = map(pathlib.Path, sys.argv[1:])
-
-
-def weights():
-    """The parameters by PyTorch's names: the exporter keeps these, but for the matrices of products, which are transposed."""
-    graph = onnx.load(FIXTURES / "minilm" / "model.onnx").graph
-    arrays = {i.name: numpy_helper.to_array(i) for i in graph.initializer}
-    named = {name.removeprefix("m."): a for name, a in arrays.items() if name.startswith("m.")}
-    for node in graph.node:
-        if node.op_type == "MatMul" and node.input[1] in arrays:
-            named[node.name.removeprefix("/m/").removesuffix("/MatMul").replace("/", ".") + ".weight"] = arrays[node.input[1]].T
-    return {name: torch.from_numpy(a.copy()) for name, a in named.items()}
 
 
 def main():
     config = transformers.BertConfig(vocab_size=30522, hidden_size=384, num_hidden_layers=6, num_attention_heads=12, intermediate_size=1536)
     model = transformers.BertModel(config, add_pooling_layer=False)
-    missing, unexpected = model.load_state_dict(weights(), strict=False)
+    missing, unexpected = model.load_state_dict(weights(FIXTURES), strict=False)
     assert not [n for n in missing if "position_ids" not in n] and all(n.startswith("pooler.") for n in unexpected), (missing, unexpected)
     texts = json.loads((OUT / "texts.json").read_text())
     texts[180:] = [" ".join([text] * 3) for text in texts[180:]]  # beyond the length
