@@ -42,7 +42,8 @@ var others = []string{"bench-worker", "cache", "devices", "environment", "models
 var given = map[string]string{"Backend": "cuda", "Device": "nosuch", "CPU": "avx2", "Level": "1", "Exact": "true",
 	"Unpad": "true", "Threads": "7", "Precision": "tf32",
 	"Weights": "int8", "Mode": "best-fit", "Liveness": "to-end",
-	"Dims": "batch_size=3,sequence_length=4", "MemoryLimit": "64MiB", "MaxFlops": "12345"}
+	"Dims": "batch_size=3,sequence_length=4", "MemoryLimit": "64MiB", "DeviceWeights": "3MiB",
+	"MaxFlops": "12345"}
 
 // compiled is given where a command makes something else of it.
 var compiled = map[string]map[string]string{
