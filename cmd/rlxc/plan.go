@@ -101,7 +101,7 @@ and the exit code is 1 if none was found.
 	c.MarkFlagsMutuallyExclusive("optimal-order", "backward")
 	c.MarkFlagsMutuallyExclusive("instance", "check")
 	c.MarkFlagsMutuallyExclusive("html", "check")
-	for _, other := range []string{"check", "backward", "optimal-order", "measure", "capacity", "segment"} {
+	for _, other := range []string{"check", "backward", "optimal-order", "measure", "capacity", "segment", "memory-limit"} {
 		c.MarkFlagsMutuallyExclusive("fast-memory", other)
 	}
 	c.MarkFlagsMutuallyExclusive("backward", "check")
@@ -149,7 +149,7 @@ func (p *planning) run(c *cobra.Command, args []string) error {
 	}
 	if p.fast > 0 {
 		if len(plan.Stages) > 0 {
-			return usagef("--fast-memory takes models of one stage: sizes of this one depend on data")
+			return usagef("--fast-memory takes models of one stage: sizes of this one depend on the data of %s", strings.Join(plan.Cuts, ", "))
 		}
 		o := plan.Plan.Options
 		o.Segment = 0 // a limit of a GPU's bindings

@@ -150,9 +150,6 @@ func (p *planning) planInstance(c *cobra.Command) error {
 	if report.LowerBound, err = planner.LowerBound(problem, o); err != nil {
 		return err
 	}
-	if p.fast > 0 && p.csv != "" {
-		return usagef("--csv writes intervals of one memory: with --fast-memory, use --json")
-	}
 	patient(5 * time.Second) // ctrl-C ends the search, and what it has found is the answer
 	ctx := c.Context()
 	if p.work == 0 || c.Flags().Changed("budget") {
@@ -183,10 +180,8 @@ func (p *planning) planInstance(c *cobra.Command) error {
 		if err := p.draw(problem, plan, p.instance); err != nil {
 			return err
 		}
-		if p.csv != "" {
-			if err := files.ReplaceFile(p.csv, func(w io.Writer) error { return plan.WriteCSV(w, problem) }); err != nil {
-				return err
-			}
+		if err := p.writeCSV(problem, plan); err != nil {
+			return err
 		}
 	}
 	err = emit(c, report, func(out io.Writer) error {
@@ -208,6 +203,14 @@ func (p *planning) planInstance(c *cobra.Command) error {
 		return errCheck
 	}
 	return err
+}
+
+// writeCSV writes the file that --csv asks for.
+func (i *intervals) writeCSV(problem *planner.Problem, plan *planner.Plan) error {
+	if i.csv == "" {
+		return nil
+	}
+	return files.ReplaceFile(i.csv, func(w io.Writer) error { return plan.WriteCSV(w, problem) })
 }
 
 // A memoriesReport is what plan --fast-memory prints.
@@ -232,6 +235,9 @@ func (p *planning) planMemories(ctx context.Context, c *cobra.Command, problem *
 		return err
 	}
 	if err := p.draw(file.Problem, file.Plan, title); err != nil {
+		return err
+	}
+	if err := p.writeCSV(file.Problem, file.Plan); err != nil {
 		return err
 	}
 	report := &memoriesReport{file.Plan.DeviceSize(1), alone.Memories.Moved, file}
