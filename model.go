@@ -14,6 +14,7 @@ package rlxc
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -263,6 +264,9 @@ func init() {
 	inside.Proto = func(m any) *onnxpb.ModelProto { return m.(*Model).proto() }
 	inside.Program = func(p any) *engine.Program { return p.(*Program).engine }
 	inside.Session = func(s any) *engine.Session { return s.(*Session).engine }
+	inside.Compile = func(ctx context.Context, m, o any, extend func(*ir.Graph) error) (any, error) {
+		return m.(*Model).compile(ctx, extend, o.(CompileOptions))
+	}
 }
 
 // inspect returns the lowered model, which must not be changed. It fails with ErrClosed, or as Open does if the model has to be read again.

@@ -6,6 +6,7 @@ import (
 	_ "github.com/rlxc/rlxc/backend/cpu" // the backend that every program has
 	"github.com/rlxc/rlxc/internal/engine"
 	"github.com/rlxc/rlxc/internal/options"
+	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/liveness"
 	"github.com/rlxc/rlxc/planner"
 	"github.com/rlxc/rlxc/tensor"
@@ -121,16 +122,32 @@ func (m *Model) Compile(ctx context.Context, o CompileOptions) (*Program, error)
 	if ctx == nil {
 		return nil, engine.WithKind(engine.ErrInput, engine.ErrNoContext)
 	}
+	return m.compile(ctx, nil, o)
+}
+
+// compile is Compile with a function that appends nodes to the rewritten graph; nil for none.
+func (m *Model) compile(ctx context.Context, extend func(*ir.Graph) error, o CompileOptions) (*Program, error) {
 	done, err := m.use()
 	if err != nil {
 		return nil, err
 	}
 	defer done()
-	p, err := engine.Compile(ctx, m.file, m.graph, options.Compile(o))
+	p, err := engine.CompileExtended(ctx, m.file, m.graph, extend, options.Compile(o))
 	if err != nil {
 		return nil, err
 	}
 	return &Program{p}, nil
+}
+
+// Returning returns a program that computes only some outputs of p, given by their names. It takes only the inputs from which these
+// outputs follow. Both programs share the weights and the cache of plans, and each is closed alone. Returning fails with ErrClosed, or
+// with ErrInput if p has no such output.
+func (p *Program) Returning(outputs ...string) (*Program, error) {
+	e, err := p.engine.Returning(outputs)
+	if err != nil {
+		return nil, err
+	}
+	return &Program{e}, nil
 }
 
 // Stats returns what Compile did.

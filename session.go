@@ -33,7 +33,8 @@ type PackedBatch struct {
 	// Starts holds the index of the first token of each sequence, and then the number of all tokens. Sequence i is the tokens from
 	// Starts[i] to Starts[i+1]. Every sequence has at least one token.
 	Starts []int
-	// Inputs are the inputs of the model except the attention mask, [tokens,…] instead of [batch,tokens,…].
+	// Inputs are the inputs of the model except the attention mask, [tokens,…] instead of [batch,tokens,…]. An input that has no axis of
+	// tokens is [batch,…], as in Run.
 	Inputs Tensors
 }
 

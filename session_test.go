@@ -467,3 +467,35 @@ func TestCanceledCompile(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, p.Close())
 }
+
+// TestReturning: a program of one output returns what the whole program does, and outlives it.
+func TestReturning(t *testing.T) {
+	m := builtin(t)
+	in, want := recorded(t, m, 0)
+	whole, err := m.Compile(t.Context(), CompileOptions{})
+	require.NoError(t, err)
+	for _, v := range m.Outputs() {
+		one, err := whole.Returning(v.Name)
+		require.NoError(t, err)
+		require.Equal(t, []ValueInfo{v}, one.Outputs())
+		s, err := one.NewSession()
+		require.NoError(t, err)
+		if v.Name == m.Outputs()[1].Name {
+			require.NoError(t, whole.Close())
+		}
+		got, err := s.Run(t.Context(), in)
+		require.NoError(t, err)
+		require.Len(t, got, 1)
+		require.InDeltaSlice(t, tensor.Of[float32](want[v.Name]), tensor.Of[float32](got[v.Name]), 1e-4)
+		require.NoError(t, s.Close())
+		require.NoError(t, one.Close())
+	}
+	_, err = whole.Returning(m.Outputs()[0].Name)
+	require.ErrorIs(t, err, ErrClosed)
+	again, err := m.Compile(t.Context(), CompileOptions{})
+	require.NoError(t, err)
+	defer again.Close()
+	_, err = again.Returning("nothing")
+	require.ErrorIs(t, err, ErrInput)
+	require.ErrorContains(t, err, `the program has no output "nothing"`)
+}

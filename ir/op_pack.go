@@ -289,22 +289,25 @@ func sequencesOf(sequences *tensor.Tensor, queries, keys int) ([][SequenceFields
 	return out, nil
 }
 
-// SumSequences sums the tokens of each sequence: y[r,…] = Σ x[0,t,…] over the queries t of sequence r, which operand 1, a result of
-// PackSequences, lists. Pooling over the tokens of a sequence becomes SumSequences.
-type SumSequences struct{}
+// SumSequences sums the tokens of each sequence: y[r,…] = Σ x[0,t,…] over the queries t of sequence r, which operand 1 lists as
+// PackSequences does. Pooling over the tokens of a sequence becomes SumSequences.
+type SumSequences struct {
+	// Largest takes the largest of the floats instead of their sum: NaN if one is, and −∞ if there is none.
+	Largest bool
+}
 
 func (SumSequences) Kind() Kind { return KindSumSequences }
 
-func (SumSequences) Infer(in []*Value) ([]Type, error) {
+func (o SumSequences) Infer(in []*Value) ([]Type, error) {
 	x, sequences := in[0].Type, in[1].Type
-	if len(x.Shape) < 2 || Same(x.Shape[0], N(1)) == No || !x.DType.IsFloat() && !x.DType.IsInt() || sequences.DType != tensor.I32 ||
-		len(sequences.Shape) != 2 || Same(sequences.Shape[1], N(SequenceFields)) == No {
+	if len(x.Shape) < 2 || Same(x.Shape[0], N(1)) == No || !x.DType.IsFloat() && (o.Largest || !x.DType.IsInt()) ||
+		sequences.DType != tensor.I32 || len(sequences.Shape) != 2 || Same(sequences.Shape[1], N(SequenceFields)) == No {
 		return nil, fmt.Errorf("sums of %v over sequences %v", x, sequences)
 	}
 	return []Type{TensorOf(x.DType, append(Shape{sequences.Shape[0]}, x.Shape[2:]...)...)}, nil
 }
 
-func (SumSequences) Eval(env *Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+func (o SumSequences) Eval(env *Env, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	x := in[0]
 	sequences, err := sequencesOf(in[1], x.Shape()[1], x.Shape()[1])
 	if err != nil {
@@ -323,8 +326,15 @@ func (SumSequences) Eval(env *Env, in []*tensor.Tensor) ([]*tensor.Tensor, error
 				continue
 			}
 			s := 0.0
+			if o.Largest {
+				s = math.Inf(-1)
+			}
 			for t := sequence[0]; t < sequence[1]; t++ {
-				s += x.Float64(t*width + i)
+				if v := x.Float64(t*width + i); o.Largest {
+					s = max(s, v)
+				} else {
+					s += v
+				}
 			}
 			y.SetFloat64(r*width+i, s)
 		}

@@ -94,7 +94,7 @@ func (m *Model) Answer(ctx context.Context, questions []Question, o AnswerOption
 			return ask(int64(len(windows[i].spans)) * answerBytes)
 		}}
 	}
-	if err := m.schedule.run(ctx, sequences); err != nil {
+	if err := m.run(ctx, sequences, m.heads.start.name, m.heads.end.name); err != nil {
 		return nil, err
 	}
 	out := make([][]Answer, len(questions))

@@ -73,6 +73,8 @@ var functions = map[Function]func(logits []float64){
 	Softmax: softmax,
 }
 
+func sigmoid(x float64) float64 { return 1 / (1 + math.Exp(-x)) }
+
 func softmax(v []float64) {
 	most := slices.Max(v)
 	sum := 0.0
@@ -114,7 +116,7 @@ func (m *Model) logits(ctx context.Context, pairs []Pair, what string, cut Trunc
 			return ask(32 * int64(len(v))) // scores with their labels are made of them
 		}}
 	}
-	return out, m.schedule.run(ctx, sequences)
+	return out, m.run(ctx, sequences, m.heads.logits.name)
 }
 
 func wide(v []float32) []float64 {

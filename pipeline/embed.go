@@ -3,7 +3,6 @@ package pipeline
 import (
 	"context"
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 
@@ -156,40 +155,22 @@ func (m *Model) embed(ctx context.Context, texts []string, o EmbedOptions, put f
 	if err != nil {
 		return err
 	}
-	var pool *pooling
-	var layers []layer
-	for _, module := range m.modules {
-		switch {
-		case module.kind == "Pooling":
-			pool = &module.pooling
-		case module.layer != nil && !module.onTokens:
-			layers = append(layers, module.layer)
-		}
-	}
-	from := m.heads.hidden
-	if from.form != tokenVectors || pool == nil && m.heads.pooled.form == textVectors {
-		if from = m.heads.pooled; from.form != textVectors {
-			return m.lacks("embed")
-		}
-		pool, layers = nil, nil // the model has done all that
-		for _, module := range m.modules {
-			if module.kind == "Normalize" {
-				layers = append(layers, module.layer)
-			}
-		}
-	} else if pool == nil {
+	from := m.heads.pooled
+	switch {
+	case from.form == textVectors:
+	case m.heads.hidden.form == tokenVectors && m.Pooling() == "":
 		return kindError{fmt.Errorf("pipeline: no file next to %s names the pooling (modules.json, 1_Pooling): "+
 			"choose one (Options.Pooling, --pool) of %s",
 			m.Description.Model, joined(Poolings(), ", ")), ErrPooling}
+	default:
+		return m.lacks("embed")
 	}
+	normalizes := m.normalizes()
 	if o.Normalize != nil {
-		layers = slices.DeleteFunc(layers, func(l layer) bool { _, is := l.(normalize); return is })
-		if *o.Normalize {
-			layers = append(layers, normalize{})
-		}
+		normalizes = *o.Normalize
 	}
 	skip := 0
-	if pool != nil && !pool.includePrompt && prompt != "" {
+	if m.head.skipsPrompt() && prompt != "" {
 		if skip, err = m.promptLength(ctx, prompt); err != nil {
 			return err
 		}
@@ -200,108 +181,26 @@ func (m *Model) embed(ctx context.Context, texts []string, o EmbedOptions, put f
 	}
 	sequences, ask := make([]*sequence, len(encodings)), memory.Asker(ctx)
 	for i, e := range encodings {
-		sequences[i] = &sequence{ids: e.InputIDs, types: e.TokenTypeIDs, take: func(b *batch, at int) error {
-			v, err := pooled(b, at, from, pool, skip)
+		sequences[i] = &sequence{ids: e.InputIDs, types: e.TokenTypeIDs, skip: skip, take: func(b *batch, at int) error {
+			v, err := b.textVector(from, at)
 			if err != nil {
 				return err
 			}
 			if err := ask(4 * int64(len(v))); err != nil {
 				return err
 			}
-			for _, l := range layers {
-				if d, ok := l.(*dense); ok && d.in != len(v) {
-					return fmt.Errorf("pipeline: a Dense module takes %d numbers, but the vectors have %d", d.in, len(v))
-				}
-				v = l.apply(v)
+			if o.Dimensions > len(v) {
+				return invalidf("%d dimensions are requested, but the vectors have %d", o.Dimensions, len(v))
 			}
 			if o.Dimensions > 0 {
-				if o.Dimensions > len(v) {
-					return invalidf("%d dimensions are requested, but the vectors have %d", o.Dimensions, len(v))
-				}
-				v = slices.Clip(v[:o.Dimensions])
+				v = v[:o.Dimensions]
+			}
+			v = slices.Clone(v)
+			if normalizes || o.Dimensions > 0 {
 				Normalize(v)
 			}
 			return put(i, v)
 		}}
 	}
-	return m.schedule.run(ctx, sequences)
-}
-
-// pooled makes one vector from a sequence's; skip tokens at the beginning do not count.
-func pooled(b *batch, at int, from output, pool *pooling, skip int) ([]float32, error) {
-	if pool == nil {
-		v, err := b.textVector(from, at)
-		return slices.Clone(v), err
-	}
-	data, tokens, size, err := b.tokenVectors(from, at)
-	if err != nil {
-		return nil, err
-	}
-	skip = min(skip, tokens)
-	if tokens == 0 { // an empty text, of a tokenizer that adds nothing
-		return make([]float32, size*len(pool.modes)), nil
-	}
-	out := make([]float32, size*len(pool.modes))
-	for i, mode := range pool.modes {
-		poolers[mode](out[i*size:(i+1)*size], data[:tokens*size], skip)
-	}
-	return out, nil
-}
-
-// poolers make a vector, of zeros, of those of a sequence's tokens, one after the other; the first skip do not count. What is left of
-// nothing is as sentence-transformers has it.
-var poolers = map[Pooling]func(out, data []float32, skip int){
-	PoolCLS: func(out, data []float32, skip int) {
-		size := len(out)
-		if skip*size >= len(data) {
-			skip = 0
-		}
-		copy(out, data[skip*size:])
-	},
-	PoolLastToken: func(out, data []float32, skip int) {
-		if skip*len(out) < len(data) {
-			copy(out, data[len(data)-len(out):])
-		}
-	},
-	PoolMax: func(out, data []float32, skip int) {
-		size := len(out)
-		for i := range out {
-			out[i] = float32(math.Inf(-1))
-		}
-		for i := skip * size; i < len(data); i++ {
-			out[i%size] = max(out[i%size], data[i])
-		}
-	},
-	PoolMean: func(out, data []float32, skip int) {
-		weighted(out, data, skip, func(int) float64 { return 1 }, func(n float64) float64 { return n })
-	},
-	PoolMeanSqrt: func(out, data []float32, skip int) {
-		weighted(out, data, skip, func(int) float64 { return 1 }, math.Sqrt)
-	},
-	PoolWeightedMean: func(out, data []float32, skip int) {
-		weighted(out, data, skip, func(i int) float64 { return float64(i + 1) }, func(n float64) float64 { return n })
-	},
-}
-
-// weighted is the sum of vectors by weights, over a function of the weights' sum. Its sums are of some columns at a time.
-func weighted(out, data []float32, skip int, weight func(i int) float64, divisor func(sum float64) float64) {
-	size, total := len(out), 0.0
-	for i := skip; i*size < len(data); i++ {
-		total += weight(i)
-	}
-	d := divisor(max(total, 1e-9))
-	var sums [128]float64
-	for from := 0; from < size; from += len(sums) {
-		columns := out[from:min(from+len(sums), size)]
-		clear(sums[:])
-		for i := skip; i*size < len(data); i++ {
-			w := weight(i)
-			for k, x := range data[i*size+from:][:len(columns)] {
-				sums[k] += w * float64(x)
-			}
-		}
-		for k := range columns {
-			columns[k] = float32(sums[k] / d)
-		}
-	}
+	return m.run(ctx, sequences, from.name)
 }

@@ -17,6 +17,8 @@ import (
 // A sequence is one sequence of tokens on its way through the model.
 type sequence struct {
 	ids, types []int64
+	reads      *reading
+	skip       int     // number of tokens at the beginning that belong to a prompt and do not count
 	past       *prefix // tokens before ids, whose keys and values the model gets from an earlier run; nil for none
 	hidden     int     // how many tokens at the end the attention does not see
 	words      []int64 // for a model that labels words: the word of each token, from 1
@@ -30,17 +32,40 @@ type sequence struct {
 }
 
 // extent returns the size of the sequence.
-func (s *sequence) extent() extent { return extent{s.past.length(), len(s.ids)} }
+func (s *sequence) extent() extent { return extent{s.reads, s.past.length(), len(s.ids)} }
 
-// An extent is the size of a sequence: the number of tokens of its prefix, which are not computed again, and the number of its ids. The
-// scheduler only puts sequences whose prefixes have the same length into one batch. A shorter prefix would be padded to the length of the
-// longest, and a mask would have to hide this padding, which is between the prefix and the ids: GroupQueryAttention of onnxruntime has no
-// such mask. Sequences of one batch may differ in tokens: their ids are padded at the end.
-type extent struct{ past, tokens int }
+// An extent is what a sequence reads and its size: the number of tokens of its prefix, which are not computed again, and the number of its
+// ids. The scheduler only puts sequences that read the same and whose prefixes have the same length into one batch. A shorter prefix
+// would be padded to the length of the longest, and a mask would have to hide this padding, which is between the prefix and the ids:
+// GroupQueryAttention of onnxruntime has no such mask. Sequences of one batch may differ in tokens: their ids are padded at the end.
+type extent struct {
+	reads        *reading
+	past, tokens int
+}
 
-// compare orders extents by the prefix, and then by the other tokens.
+// compare orders extents by what is read, by the prefix, and then by the other tokens.
 func (e extent) compare(x extent) int {
-	return cmp.Or(cmp.Compare(e.past, x.past), cmp.Compare(e.tokens, x.tokens))
+	return cmp.Or(cmp.Compare(e.reads.order(), x.reads.order()), cmp.Compare(e.past, x.past), cmp.Compare(e.tokens, x.tokens))
+}
+
+// together reports whether sequences of two extents may be in one batch.
+func (e extent) together(x extent) bool { return e.reads == x.reads && e.past == x.past }
+
+// A reading is the outputs that sequences of a task read, with programs that compute nothing else.
+type reading struct {
+	number   int             // index in the engine's list
+	outputs  []string        // names
+	programs []*rlxc.Program // a program for each device; plans of the first say what fits
+	layout   layout          // the inputs that the programs take
+	packs    bool            // the programs take packed batches
+}
+
+// order returns the number of a reading; 0 for nil, as fakes of an engine have it.
+func (r *reading) order() int {
+	if r == nil {
+		return 0
+	}
+	return r.number
 }
 
 // A batch is what a session returned for some sequences.
@@ -118,8 +143,9 @@ var halves = sync.OnceValue(func() *[1 << 16]float32 {
 
 // An engine runs batches. The scheduler knows no more of it.
 type engine interface {
-	// together is how many tokens a batch of sequences of any lengths may have; 0 where sequences are padded to one length.
-	together() int
+	// together is how many tokens a batch of sequences of any lengths that read something may have; 0 where sequences are padded to one
+	// length.
+	together(reads *reading) int
 	// sequences is how many sequences of an extent a batch may have; an error if not even one fits.
 	sequences(of extent) (int, error)
 	// run runs sequences and hands each its part of the outputs.
@@ -132,20 +158,57 @@ type engine interface {
 
 // padded is the engine that pads sequences to the longest of their batch.
 type padded struct {
-	programs []*rlxc.Program // by device; plans of the first say what fits
-	layout   layout
-	tokens   int   // of a batch
-	limit    int64 // maximum bytes of a session: those of a run of its program, and its copies of prefixes
+	programs []*rlxc.Program // a program with all outputs for each device
+	layout   layout          // the model's own inputs
+	tokens   int             // of a batch
+	sessions int             // how many batches run at a time
+	limit    int64           // maximum bytes of a session: those of a run of its program, and its copies of prefixes
 
-	mu      sync.Mutex
-	idle    []*rlxc.Session
-	device  map[*rlxc.Session]int   // whose program it runs
-	busy    map[int]int             // sessions that run, by device
-	held    map[*rlxc.Session]int64 // bytes of arenas
-	planned int64                   // bytes of the largest arena, with the prefixes of its rows
-	weights int64                   // bytes
-	fits    map[extent]int          // sequences
-	kept    int64                   // bytes of the prefixes that calls hold
+	mu       sync.Mutex
+	readings []*reading
+	idle     []*rlxc.Session
+	place    map[*rlxc.Session]place // whose program it runs
+	busy     map[int]int             // sessions that run, by device
+	held     map[*rlxc.Session]int64 // bytes of arenas
+	planned  int64                   // bytes of the largest arena, with the prefixes of its rows
+	weights  int64                   // bytes
+	fits     map[extent]int          // sequences
+	kept     int64                   // bytes of the prefixes that calls hold
+}
+
+// A place is a program of a reading.
+type place struct {
+	reads  *reading
+	device int
+}
+
+// reading returns what sequences read that need these outputs of the model. It is made when a call asks for it first.
+func (e *padded) reading(outputs ...string) (*reading, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if i := slices.IndexFunc(e.readings, func(r *reading) bool { return slices.Equal(r.outputs, outputs) }); i >= 0 {
+		return e.readings[i], nil
+	}
+	r := &reading{number: len(e.readings), outputs: outputs, layout: e.layout}
+	for _, p := range e.programs {
+		alone, err := p.Returning(outputs...)
+		if err != nil {
+			return nil, errors.Join(err, r.close())
+		}
+		r.programs = append(r.programs, alone)
+	}
+	r.layout.take(r.programs[0].Inputs())
+	r.packs = r.programs[0].Unpadded()
+	e.readings = append(e.readings, r)
+	return r, nil
+}
+
+func (r *reading) close() error {
+	var errs []error
+	for _, p := range r.programs {
+		errs = append(errs, p.Close())
+	}
+	return errors.Join(errs...)
 }
 
 func (e *padded) sequences(of extent) (int, error) {
@@ -162,7 +225,7 @@ func (e *padded) sequences(of extent) (int, error) {
 	}
 	n := max(1, e.tokens/max(of.tokens, 1))
 	for {
-		report, err := e.programs[0].Plan(e.layout.sizesAfter(of.past, n, of.tokens))
+		report, err := of.reads.programs[0].Plan(of.reads.layout.sizesAfter(of.past, n, of.tokens))
 		need := int64(0)
 		if err == nil {
 			need = report.Plan.Committed + int64(n)*e.layout.pastBytes(of.past) // each row has a copy of its prefix
@@ -193,16 +256,16 @@ func ofSession(err error) error {
 
 // note records a plan whose run needs that many bytes.
 func (e *padded) note(r *rlxc.Report, need int64) {
-	e.planned, e.weights = max(e.planned, need), r.Weights
+	e.planned, e.weights = max(e.planned, need), max(e.weights, r.Weights)
 }
 
 // maxSequence bounds the search for the longest sequence that a model takes.
 const maxSequence = 1 << 16
 
 // longest asks the model how many tokens it takes, if nothing says so: planning a sequence beyond its table of positions fails. 0 is any.
-func (e *padded) longest() int {
+func (e *padded) longest(reads *reading) int {
 	fits := func(n int) bool {
-		_, err := e.programs[0].Plan(e.layout.sizes(1, n))
+		_, err := reads.programs[0].Plan(reads.layout.sizes(1, n))
 		return err == nil || errors.Is(err, rlxc.ErrMemory)
 	}
 	if !fits(1) || fits(maxSequence) {
@@ -217,11 +280,12 @@ func (e *padded) run(ctx context.Context, sequences []*sequence) error {
 		length = max(length, len(r.ids))
 	}
 	count := max(len(sequences), e.layout.fixed[batchAxis])
-	in, err := e.layout.tensors(sequences, count, length)
+	reads := sequences[0].reads
+	in, err := reads.layout.tensors(sequences, count, length)
 	if err != nil {
 		return err
 	}
-	s, err := e.session()
+	s, err := e.session(reads)
 	if err != nil {
 		return err
 	}
@@ -235,10 +299,11 @@ func (e *padded) run(ctx context.Context, sequences []*sequence) error {
 }
 
 // together is 0: a batch is of sequences of about one length.
-func (e *padded) together() int { return 0 }
+func (e *padded) together(*reading) int { return 0 }
 
-// session is an idle session, or a new one, on the device that runs the fewest.
-func (e *padded) session() (*rlxc.Session, error) {
+// session is an idle session, or a new one, on the device that runs the fewest. A session that nothing runs on makes room for a new one:
+// never are there more than may run at a time.
+func (e *padded) session(reads *reading) (*rlxc.Session, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	at := 0
@@ -247,43 +312,64 @@ func (e *padded) session() (*rlxc.Session, error) {
 			at = i
 		}
 	}
+	own := place{reads, at}
 	for i, s := range slices.Backward(e.idle) {
-		if e.device[s] == at {
+		if e.place[s] == own {
 			e.idle = slices.Delete(e.idle, i, i+1)
 			e.busy[at]++
 			return s, nil
 		}
 	}
-	s, err := e.programs[at].NewSession()
+	if len(e.idle) > 0 && len(e.place) >= e.sessions {
+		if err := e.forget(e.idle[0]); err != nil {
+			return nil, err
+		}
+		e.idle = e.idle[1:]
+	}
+	s, err := reads.programs[at].NewSession()
 	if err == nil {
-		e.device[s] = at
+		e.place[s] = own
 		e.busy[at]++
 	}
 	return s, err
+}
+
+// forget closes a session.
+func (e *padded) forget(s *rlxc.Session) error {
+	delete(e.place, s)
+	delete(e.held, s)
+	return s.Close()
 }
 
 func (e *padded) putBack(s *rlxc.Session) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.idle, e.held[s] = append(e.idle, s), s.MemoryBytes()
-	e.busy[e.device[s]]--
+	e.busy[e.place[s].device]--
 }
 
 // rest closes the sessions: the next run makes another. What fails there is not the next call's business.
-func (e *padded) rest() { _ = e.close() }
+func (e *padded) rest() { _ = e.closeIdle() }
 
 // intact fails with rlxc.ErrFileChanged. All programs are of one model, and read the same files.
 func (e *padded) intact() error { return e.programs[0].CheckFiles() }
 
-func (e *padded) close() error {
+func (e *padded) closeIdle() error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	var errs []error
 	for _, s := range e.idle {
-		errs = append(errs, s.Close())
+		errs = append(errs, e.forget(s))
 	}
 	e.idle = nil
-	clear(e.device)
-	clear(e.held)
+	return errors.Join(errs...)
+}
+
+// close closes the sessions and the programs of the readings.
+func (e *padded) close() error {
+	errs := []error{e.closeIdle()}
+	for _, r := range e.readings {
+		errs = append(errs, r.close())
+	}
 	return errors.Join(errs...)
 }

@@ -75,7 +75,7 @@ func (m *Model) Fill(ctx context.Context, texts []string, o FillOptions) ([][][]
 			return nil
 		}}
 	}
-	if err := m.schedule.run(ctx, sequences); err != nil {
+	if err := m.run(ctx, sequences, m.heads.logits.name); err != nil {
 		return nil, err
 	}
 	out := make([][][]Filled, len(texts))

@@ -112,7 +112,8 @@ func (m *Model) checkGLiNER() error {
 	if missing != nil || m.heads.spans.name == "" {
 		slices.Sort(missing)
 		return fmt.Errorf("%s takes %s and returns %s, but span_mode in %s is %q: want also the inputs %s, and the output logits",
-			m.model.Name(), namesOf(m.model.Inputs()), namesOf(m.model.Outputs()), glinerFile, c.SpanMode, listOr(missing, "of text"))
+			m.model.Name(), joined(namesOf(m.model.Inputs()), ", "), joined(namesOf(m.model.Outputs()), ", "), glinerFile, c.SpanMode,
+			listOr(missing, "of text"))
 	}
 	return nil
 }
@@ -220,7 +221,7 @@ func (m *Model) TagZeroShot(ctx context.Context, texts, labels []string, o TagZe
 				pending = append(pending, &labelledText{index: p.index, from: max(end-count/2, p.from+1)})
 			}
 		}
-		if err := m.schedule.run(ctx, sequences); err != nil {
+		if err := m.run(ctx, sequences, m.heads.spans.name); err != nil {
 			return nil, err
 		}
 		for i, p := range windows {

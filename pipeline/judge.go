@@ -229,13 +229,17 @@ func (r *round) add(ctx context.Context, sequences []*sequence) error {
 func (r *round) run(ctx context.Context) error {
 	defer r.close()
 	var prefixes Usage
-	if err := r.m.schedule.run(WithUsage(ctx, &prefixes), r.prefixes); err != nil {
+	var present []string // keys and values
+	for _, in := range r.m.engine.layout.past {
+		present = append(present, in.Output)
+	}
+	if err := r.m.run(WithUsage(ctx, &prefixes), r.prefixes, present...); err != nil {
 		return err
 	}
 	if u, ok := ctx.Value(usageKey{}).(*Usage); ok {
 		u.Tokens, u.Queued = u.Tokens+prefixes.Tokens, u.Queued+prefixes.Queued
 	}
-	return r.m.schedule.run(ctx, r.sequences)
+	return r.m.run(ctx, r.sequences, r.m.heads.logits.name)
 }
 
 // close forgets the sequences and gives the memory of the prefixes back.

@@ -14,9 +14,9 @@ import (
 // A timedEngine takes the time that MiniLM took on two cores with AVX2: so much a batch, and that much a token without padding.
 type timedEngine struct{ any int }
 
-func (e timedEngine) together() int { return e.any }
-func (e timedEngine) rest()         {}
-func (e timedEngine) intact() error { return nil }
+func (e timedEngine) together(*reading) int { return e.any }
+func (e timedEngine) rest()                 {}
+func (e timedEngine) intact() error         { return nil }
 func (e timedEngine) sequences(of extent) (int, error) {
 	return onProcessor.tokens / max(of.tokens, 1), nil
 }

@@ -2,11 +2,13 @@ package pipeline
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/rlxc/rlxc"
+	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/tensor"
 	"github.com/rlxc/rlxc/tokenizer"
 )
@@ -87,6 +89,42 @@ var fillers = map[string]filler{
 			}
 		}
 	}},
+}
+
+// poolingFillers are the inputs of poolings by name.
+var poolingFillers = map[string]filler{}
+
+func init() {
+	for name, p := range poolers {
+		of := func(r *sequence) (from, to int) { return p.tokens(len(r.ids), min(r.skip, len(r.ids))) }
+		poolingFillers[tokensInput(name)] = filler{axes: []axis{batchAxis, endsAxis},
+			write: func(_ *layout, t *tensor.Tensor, at int, r *sequence) {
+				from, to := of(r)
+				t.SetInt64(at, int64(from))
+				t.SetInt64(at+1, int64(to))
+			}}
+		poolingFillers[scaleInput(name)] = filler{axes: []axis{batchAxis, onceAxis},
+			write: func(_ *layout, t *tensor.Tensor, at int, r *sequence) { t.SetFloat64(at, p.scale(of(r))) }}
+	}
+}
+
+// fillerOf returns the filler of an input of a program.
+func fillerOf(name string) (fill filler, ok bool) {
+	if fill, ok = fillers[name]; !ok {
+		fill, ok = poolingFillers[name]
+	}
+	return fill, ok
+}
+
+// width returns the number of elements that each text has in a poolingFiller; 0 for an input of tokens or words.
+func (f filler) width() int {
+	switch f.axes[len(f.axes)-1] {
+	case onceAxis:
+		return 1
+	case endsAxis:
+		return 2
+	}
+	return 0
 }
 
 func setAll(t *tensor.Tensor, at int, values []int64) {
@@ -215,6 +253,20 @@ func (l *layout) axis(text string, is axis) error {
 	return nil
 }
 
+// take makes inputs those of the layout, and of its symbols those that these inputs have.
+func (l *layout) take(inputs []rlxc.ValueInfo) {
+	symbols := map[string]bool{}
+	for _, v := range inputs {
+		for _, size := range v.Shape {
+			if d, err := ir.ParseDim(size); err == nil {
+				d.Symbols(symbols)
+			}
+		}
+	}
+	l.inputs, l.dims = inputs, maps.Clone(l.dims)
+	maps.DeleteFunc(l.dims, func(name string, _ axis) bool { return !symbols[name] })
+}
+
 // unquoted returns the name of a size. A name that is not an identifier is quoted.
 func unquoted(size string) string {
 	if name, err := strconv.Unquote(size); err == nil {
@@ -278,7 +330,7 @@ func (l *layout) make(n sizes, write func(name string, fill filler, t *tensor.Te
 	in := rlxc.Tensors{}
 	named := l.named(n)
 	for _, v := range l.inputs {
-		if fill, ok := fillers[v.Name]; ok {
+		if fill, ok := fillerOf(v.Name); ok {
 			var shape []int
 			for _, a := range fill.axes {
 				shape = append(shape, n[a])

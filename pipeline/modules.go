@@ -4,11 +4,12 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
-	"math"
 	"path"
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/rlxc/rlxc/ir"
 )
 
 // A module is a step of sentence-transformers' modules.json.
@@ -74,9 +75,9 @@ type splade struct {
 	twice bool // log(1+x) is taken twice
 }
 
-// A layer changes a vector.
+// A layer changes vectors. build appends it to a graph: x and the result are [batch,size] or [batch,tokens,size].
 type layer interface {
-	apply(v []float32) []float32
+	build(b *headBuilder, x *ir.Value) *ir.Value
 }
 
 // moduleEntry is an element of modules.json.
@@ -130,6 +131,17 @@ func (d *Description) readModules(o Options) error {
 		d.modules = append(d.modules, m)
 	}
 	return d.overrideModules(o)
+}
+
+// normalizes reports whether the last module scales the vectors of texts to length 1.
+func (d *Description) normalizes() bool {
+	last := module{}
+	for _, m := range d.modules {
+		if m.layer != nil && !m.onTokens {
+			last = m
+		}
+	}
+	return last.kind == "Normalize"
 }
 
 // optionFile is named instead of a file for what an option says.
@@ -228,51 +240,27 @@ func readPooling(d *Description, m *module) error {
 }
 
 // activations are the functions of Dense modules.
-var activations = map[string]func(float64) float64{
-	"Tanh":      math.Tanh,
-	"Identity":  func(x float64) float64 { return x },
-	"ReLU":      func(x float64) float64 { return max(x, 0) },
-	"GELU":      func(x float64) float64 { return x * (1 + math.Erf(x/math.Sqrt2)) / 2 },
-	"Sigmoid":   sigmoid,
-	"SiLU":      func(x float64) float64 { return x * sigmoid(x) },
-	"LeakyReLU": func(x float64) float64 { return max(x, 0) + 0.01*min(x, 0) },
-	"Softplus":  softplus,
-	"ELU":       func(x float64) float64 { return max(x, 0) + math.Expm1(min(x, 0)) },
-	"Mish":      func(x float64) float64 { return x * math.Tanh(softplus(x)) },
-	"Hardtanh":  func(x float64) float64 { return min(max(x, -1), 1) },
+var activations = map[string]ir.Unary{
+	"Tanh":      {Fn: ir.Tanh},
+	"Identity":  {},
+	"ReLU":      {Fn: ir.Relu},
+	"GELU":      {Fn: ir.Gelu},
+	"Sigmoid":   {Fn: ir.Sigmoid},
+	"SiLU":      {Fn: ir.Silu, Alpha: 1},
+	"LeakyReLU": {Fn: ir.LeakyRelu, Alpha: 0.01},
+	"Softplus":  {Fn: ir.Softplus},
+	"ELU":       {Fn: ir.Elu, Alpha: 1},
+	"Mish":      {Fn: ir.Mish},
+	"Hardtanh":  {Fn: ir.Clamp, Alpha: -1, Beta: 1},
 }
-
-func sigmoid(x float64) float64 { return 1 / (1 + math.Exp(-x)) }
-
-// softplus is log(1 + eˣ), written so that eˣ does not overflow.
-func softplus(x float64) float64 { return max(x, 0) + math.Log1p(math.Exp(-math.Abs(x))) }
 
 // dense is y = activation(W·x + b).
 type dense struct {
 	in, out    int
 	weight     []float32 // [out, in]
 	bias       []float32 // nil for none
-	activation func(float64) float64
+	activation ir.Unary  // Fn is ir.NoUnary for none
 	residual   bool
-}
-
-func (l *dense) apply(v []float32) []float32 {
-	out := make([]float32, l.out)
-	for i := range out {
-		sum := 0.0
-		for j, w := range l.weight[i*l.in : (i+1)*l.in] {
-			sum += float64(w) * float64(v[j])
-		}
-		if l.bias != nil {
-			sum += float64(l.bias[i])
-		}
-		y := l.activation(sum)
-		if l.residual {
-			y += float64(v[i])
-		}
-		out[i] = float32(y)
-	}
-	return out
 }
 
 func readDense(d *Description, m *module) error {
@@ -296,8 +284,9 @@ func readDense(d *Description, m *module) error {
 	if c.Activation != nil {
 		name = (*c.Activation)[strings.LastIndexByte(*c.Activation, '.')+1:]
 	}
-	l := &dense{in: c.In, out: c.Out, activation: activations[name], residual: c.Residual}
-	if l.activation == nil {
+	activation, ok := activations[name]
+	l := &dense{in: c.In, out: c.Out, activation: activation, residual: c.Residual}
+	if !ok {
 		return fmt.Errorf("%s: the activation %q is not one of %s", file, name, strings.Join(sortedKeys(activations), ", "))
 	}
 	if c.Input != "" {
@@ -323,23 +312,6 @@ func readDense(d *Description, m *module) error {
 
 // layerNorm is PyTorch's LayerNorm.
 type layerNorm struct{ weight, bias []float32 }
-
-func (l *layerNorm) apply(v []float32) []float32 {
-	mean, variance := 0.0, 0.0
-	for _, x := range v {
-		mean += float64(x) / float64(len(v))
-	}
-	for _, x := range v {
-		variance += (float64(x) - mean) * (float64(x) - mean) / float64(len(v))
-	}
-	const epsilon = 1e-5
-	scale := 1 / math.Sqrt(variance+epsilon)
-	out := make([]float32, len(v))
-	for i, x := range v {
-		out[i] = float32((float64(x)-mean)*scale*float64(l.weight[i]) + float64(l.bias[i]))
-	}
-	return out
-}
 
 func readLayerNorm(d *Description, m *module) error {
 	var c struct {
@@ -368,11 +340,6 @@ func readLayerNorm(d *Description, m *module) error {
 
 // normalize scales a vector to length 1.
 type normalize struct{}
-
-func (normalize) apply(v []float32) []float32 {
-	Normalize(v)
-	return v
-}
 
 func readNormalize(d *Description, m *module) error {
 	var c struct {

@@ -189,11 +189,15 @@ func TestManyCallers(t *testing.T) {
 	alone := openModel(t, "minilm", Options{Sessions: 1})
 	want, err := alone.Embed(t.Context(), list, EmbedOptions{})
 	require.NoError(t, err)
-	report, err := alone.programs[0].Plan(alone.engine.layout.sizes(4, 48))
+	reads, err := alone.engine.reading(alone.usual(alone.model, alone.heads)...)
+	require.NoError(t, err)
+	report, err := reads.programs[0].Plan(alone.engine.layout.sizes(4, 48))
 	require.NoError(t, err)
 	limit := 2 * report.Plan.Committed
 	m := openModel(t, "minilm", Options{Sessions: 2, Compile: rlxc.CompileOptions{MemoryLimit: limit}})
-	most, err := m.engine.sequences(extent{0, 48})
+	reads, err = m.engine.reading(m.usual(m.model, m.heads)...)
+	require.NoError(t, err)
+	most, err := m.engine.sequences(extent{reads, 0, 48})
 	require.NoError(t, err)
 	require.GreaterOrEqual(t, most, 1)
 	require.LessOrEqual(t, most, 4)
@@ -275,13 +279,15 @@ func TestDevices(t *testing.T) {
 	m := openModel(t, "minilm", Options{Sessions: 1, Compile: rlxc.CompileOptions{Backend: "cuda", Device: "0, 1"}})
 	require.Equal(t, 2, m.schedule.workers, "one a device at least")
 	e := m.engine
+	reads, err := e.reading(m.usual(m.model, m.heads)...)
+	require.NoError(t, err)
 	take := func() *rlxc.Session {
-		s, err := e.session()
+		s, err := e.session(reads)
 		require.NoError(t, err)
 		return s
 	}
 	first, second, third := take(), take(), take()
-	require.Equal(t, []int{0, 1, 0}, []int{e.device[first], e.device[second], e.device[third]})
+	require.Equal(t, []int{0, 1, 0}, []int{e.place[first].device, e.place[second].device, e.place[third].device})
 	e.putBack(third)
 	e.putBack(second)
 	require.Same(t, second, take(), "device 1 runs nothing")
@@ -289,7 +295,7 @@ func TestDevices(t *testing.T) {
 	for _, s := range []*rlxc.Session{first, second, third} {
 		e.putBack(s)
 	}
-	_, err := Open(t.Context(), "testdata/minilm", Options{Compile: rlxc.CompileOptions{Backend: "cuda", Device: "0,2"}})
+	_, err = Open(t.Context(), "testdata/minilm", Options{Compile: rlxc.CompileOptions{Backend: "cuda", Device: "0,2"}})
 	require.ErrorContains(t, err, "no NVIDIA device 2: there are 2, numbered from 0")
 }
 

@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"cmp"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -95,6 +96,17 @@ func (l *layout) counts(size string, a axis) bool {
 	return constant
 }
 
+// all reports whether a size of an output that counts tokens counts all of them.
+func (l *layout) all(size string) bool {
+	const length = 7
+	d, err := ir.ParseDim(size)
+	if err != nil {
+		return false
+	}
+	n, err := d.Eval(l.sizes(1, length))
+	return err == nil && n == cmp.Or(l.fixed[lengthAxis], length)
+}
+
 // An output is one of a model's outputs. Its name is "" if the model has none for the purpose.
 type output struct {
 	name string
@@ -104,7 +116,8 @@ type output struct {
 // outputs are a model's outputs by what they hold.
 type outputs struct {
 	hidden  output // a vector for each token
-	pooled  output // a vector for each text, made by the model itself
+	layered output // a vector for each token, that the model's head makes of hidden
+	pooled  output // a vector for each text, made by the model itself or by its head
 	logits  output // of labels or of words; of any form
 	start   output // a number for each token
 	end     output
@@ -173,12 +186,55 @@ func (d *Description) findOutputs(model *rlxc.Model, l *layout) (outputs, error)
 	return o, nil
 }
 
-func namesOf(infos []rlxc.ValueInfo) string {
+// newHead returns the head of a model with these outputs. It sets the outputs that the head makes. It returns nil if the files name no
+// modules, or if the model has no vector for each token.
+func (d *Description) newHead(model *rlxc.Model, l *layout, o *outputs) *head {
+	infos := model.Outputs()
+	at := slices.IndexFunc(infos, func(v rlxc.ValueInfo) bool { return v.Name == o.hidden.name })
+	if o.hidden.form != tokenVectors || !l.all(infos[at].Shape[1]) {
+		return nil
+	}
+	h := &head{hidden: o.hidden.name}
+	names := namesOf(infos)
+	for i := range d.modules {
+		switch m := &d.modules[i]; {
+		case m.kind == "Pooling":
+			h.pooling = &m.pooling
+		case m.layer != nil && m.onTokens:
+			h.tokens = append(h.tokens, m.layer)
+		case m.layer != nil:
+			h.texts = append(h.texts, m.layer)
+		}
+	}
+	if n := len(h.texts); d.normalizes() {
+		h.texts = h.texts[:n-1] // embed does that
+	}
+	name := func(name string) output {
+		for slices.Contains(names, name) {
+			name += "_"
+		}
+		return output{name: name}
+	}
+	if len(h.tokens) > 0 {
+		o.layered = name("token_vectors")
+		o.layered.form, h.vectors = tokenVectors, o.layered.name
+	}
+	if h.pooling != nil {
+		o.pooled = name("sentence_embedding")
+		o.pooled.form, h.pooled = textVectors, o.pooled.name
+	}
+	if h.vectors == "" && h.pooled == "" {
+		return nil
+	}
+	return h
+}
+
+func namesOf(infos []rlxc.ValueInfo) []string {
 	names := make([]string, len(infos))
 	for i, v := range infos {
 		names[i] = v.Name
 	}
-	return strings.Join(names, ", ")
+	return names
 }
 
 // shapesOf lists names with shapes: "logits [batch, 3]".

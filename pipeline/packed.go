@@ -13,7 +13,7 @@ import (
 // packed is the engine that passes packed batches to a program that is unpadded.
 type packed struct {
 	*padded
-	budget int // tokens of a batch that fit the memory
+	budget map[*reading]int // tokens of a batch that fit the memory
 }
 
 // newEngine returns the engine that runs a program best: without padding where it can be.
@@ -26,7 +26,7 @@ func newEngine(e *padded) engine {
 	if !simple || !e.programs[0].Unpadded() {
 		return e
 	}
-	return &packed{padded: e}
+	return &packed{padded: e, budget: map[*reading]int{}}
 }
 
 // maskName is the input that sequences without padding have none of.
@@ -34,8 +34,8 @@ const maskName = "attention_mask"
 
 // sequences is no limit: together is. A sequence that does not fit alone is an error. No sequence has a prefix: see prefix.go.
 func (e *packed) sequences(of extent) (int, error) {
-	if of.tokens > e.together() {
-		if _, err := e.plan(1, of.tokens); err != nil {
+	if of.tokens > e.together(of.reads) {
+		if _, err := e.plan(of.reads, 1, of.tokens); err != nil {
 			return 0, ofSession(err)
 		}
 	}
@@ -47,8 +47,8 @@ func (e *packed) sequences(of extent) (int, error) {
 const packedBytes = 64
 
 // plan plans a batch of sequences of one length. It fails with ErrMemory if the batch does not fit a session.
-func (e *packed) plan(sequences, length int) (*rlxc.Report, error) {
-	report, err := e.programs[0].Plan(e.layout.sizes(sequences, length))
+func (e *packed) plan(reads *reading, sequences, length int) (*rlxc.Report, error) {
+	report, err := reads.programs[0].Plan(reads.layout.sizes(sequences, length))
 	if err != nil {
 		return nil, err
 	}
@@ -60,24 +60,25 @@ func (e *packed) plan(sequences, length int) (*rlxc.Report, error) {
 }
 
 // together is how many tokens a batch may have, of sequences of any lengths. It is planned as sequences of a token.
-func (e *packed) together() int {
+func (e *packed) together(reads *reading) int {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	for n := max(e.tokens, 1); e.budget == 0; n = max(n/2, 1) {
-		report, err := e.plan(n, 1)
+	for n := max(e.tokens, 1); e.budget[reads] == 0; n = max(n/2, 1) {
+		report, err := e.plan(reads, n, 1)
 		if err == nil {
 			e.note(report, report.Plan.Committed)
 		}
 		if n == 1 || !errors.Is(err, rlxc.ErrMemory) {
-			e.budget = n
+			e.budget[reads] = n
 		}
 	}
-	return e.budget
+	return e.budget[reads]
 }
 
 func (e *packed) run(ctx context.Context, sequences []*sequence) error {
+	reads := sequences[0].reads
 	// What attention does not see, and sequences without tokens, need a mask.
-	if slices.ContainsFunc(sequences, func(r *sequence) bool { return r.hidden > 0 || len(r.ids) == 0 }) {
+	if !reads.packs || slices.ContainsFunc(sequences, func(r *sequence) bool { return r.hidden > 0 || len(r.ids) == 0 }) {
 		return e.padded.run(ctx, sequences)
 	}
 	starts, longest := make([]int, 1, len(sequences)+1), 0
@@ -85,17 +86,26 @@ func (e *packed) run(ctx context.Context, sequences []*sequence) error {
 		starts, longest = append(starts, starts[i]+len(r.ids)), max(longest, len(r.ids))
 	}
 	in := rlxc.Tensors{}
-	for _, v := range e.layout.inputs {
+	for _, v := range reads.layout.inputs {
 		if v.Name == maskName {
 			continue
 		}
-		t := tensor.New(v.DType, starts[len(sequences)])
+		fill, _ := fillerOf(v.Name)
+		width, shape := fill.width(), []int{starts[len(sequences)]}
+		if width > 0 {
+			shape = []int{len(sequences), width}
+		}
+		t := tensor.New(v.DType, shape...)
 		for i, r := range sequences {
-			fillers[v.Name].write(&e.layout, t, starts[i], r)
+			at := starts[i]
+			if width > 0 {
+				at = i * width
+			}
+			fill.write(&reads.layout, t, at, r)
 		}
 		in[v.Name] = t
 	}
-	s, err := e.session()
+	s, err := e.session(reads)
 	if err != nil {
 		return err
 	}

@@ -28,6 +28,7 @@ import (
 	"github.com/rlxc/rlxc"
 	"github.com/rlxc/rlxc/hub"
 	"github.com/rlxc/rlxc/internal/files"
+	"github.com/rlxc/rlxc/internal/inside"
 	"github.com/rlxc/rlxc/internal/memory"
 	"github.com/rlxc/rlxc/tokenizer"
 )
@@ -76,9 +77,11 @@ type Model struct {
 	tok      *tokenizer.Tokenizer
 	model    *rlxc.Model
 	programs []*rlxc.Program // by device
+	plain    *rlxc.Program   // the first of programs without a head
 	engine   *padded
 	schedule *scheduler
 	heads    outputs
+	head     *head    // nil if the program computes nothing after the model
 	judge    *judge   // nil unless a decoder reranks
 	answers  [2]int64 // token ids of yes and no, of a judge
 
@@ -134,7 +137,7 @@ func open(ctx context.Context, what string, o Options) (_ *Model, err error) {
 	if err != nil {
 		return m, err
 	}
-	if m.heads, m.judge, err = m.meet(m.model); err != nil {
+	if m.heads, m.judge, m.head, err = m.meet(m.model); err != nil {
 		return m, err
 	}
 	if m.judge != nil {
@@ -172,24 +175,31 @@ func open(ctx context.Context, what string, o Options) (_ *Model, err error) {
 	compile.MemoryLimit = max(1, memory.Limit(compile.MemoryLimit)/int64(shares))
 	for _, device := range devices {
 		compile.Device = strings.TrimSpace(device)
-		p, err := m.model.Compile(ctx, compile)
+		p, err := m.head.compile(ctx, m.model, compile)
 		if err != nil {
 			return m, err
 		}
 		m.programs = append(m.programs, p)
 	}
+	if m.plain, err = m.programs[0].Returning(namesOf(m.model.Outputs())...); err != nil {
+		return m, err
+	}
 	shape.pad = m.padID()
 	if m.judge != nil {
-		if shape.past = shape.findPast(m.programs[0]); shape.past != nil {
+		if shape.past = shape.findPast(m.plain); shape.past != nil {
 			m.note("prefix", "the model", "the tokens before the documents of a query run once: the model takes past_key_values")
 		} else {
 			m.note("prefix", "the model", "all tokens run for each document: the model takes no past_key_values")
 		}
 	}
-	m.engine = &padded{programs: m.programs, device: map[*rlxc.Session]int{}, busy: map[int]int{}, layout: *shape,
-		tokens: o.BatchTokens, limit: compile.MemoryLimit, fits: map[extent]int{}, held: map[*rlxc.Session]int64{}}
+	m.engine = &padded{programs: m.programs, place: map[*rlxc.Session]place{}, busy: map[int]int{}, layout: *shape,
+		tokens: o.BatchTokens, sessions: sessions, limit: compile.MemoryLimit, fits: map[extent]int{}, held: map[*rlxc.Session]int64{}}
+	usual, err := m.engine.reading(m.usual(m.model, m.heads)...)
+	if err != nil {
+		return m, err
+	}
 	if m.MaxLength == 0 {
-		m.MaxLength = m.engine.longest()
+		m.MaxLength = m.engine.longest(usual)
 		if m.MaxLength > 0 {
 			m.note("length", "the model", "%d tokens: it takes no more", m.MaxLength)
 		}
@@ -199,27 +209,92 @@ func open(ctx context.Context, what string, o Options) (_ *Model, err error) {
 	return m, nil
 }
 
+// Compile compiles a model of the description for the sequences of its task, as Open does: what the program returns for a text is what the
+// task needs. A model that does not take texts is compiled as it is. It fails as rlxc.Model.Compile does, and as Meet does.
+func (d *Description) Compile(ctx context.Context, model *rlxc.Model, o rlxc.CompileOptions) (*rlxc.Program, error) {
+	heads, _, head, err := d.meet(model)
+	if errors.Is(err, ErrNotText) {
+		return model.Compile(ctx, o)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("pipeline: %w", err)
+	}
+	whole, err := head.compile(ctx, model, o)
+	if err != nil {
+		return nil, err
+	}
+	defer whole.Close()
+	return whole.Returning(d.usual(model, heads)...)
+}
+
+// compile compiles a model with its head, which may be nil.
+func (h *head) compile(ctx context.Context, model *rlxc.Model, o rlxc.CompileOptions) (*rlxc.Program, error) {
+	if h == nil {
+		return model.Compile(ctx, o)
+	}
+	p, err := inside.Compile(ctx, model, o, h.appendTo)
+	if err != nil {
+		return nil, err
+	}
+	return p.(*rlxc.Program), nil
+}
+
+// usual returns the names of the outputs that sequences of the model's task read, or of all outputs if the model lacks one for the task.
+func (d *Description) usual(model *rlxc.Model, o outputs) []string {
+	reads, ok := map[Task][]output{Embedding: {o.pooled}, Sparse: {cmp.Or(o.sparse, o.logits)},
+		MultiVector: {cmp.Or(o.vectors, o.layered, o.hidden)}, Answering: {o.start, o.end}, ZeroShotTag: {o.spans}}[d.Task]
+	if !ok {
+		reads = []output{o.logits}
+	}
+	var names []string
+	for _, x := range reads {
+		if x.name == "" {
+			return namesOf(model.Outputs())
+		}
+		names = append(names, x.name)
+	}
+	return names
+}
+
+// run runs sequences that read some outputs, given by their names, as scheduler.run does.
+func (m *Model) run(ctx context.Context, sequences []*sequence, outputs ...string) error {
+	if err := m.read(sequences, outputs...); err != nil {
+		return err
+	}
+	return m.schedule.run(ctx, sequences)
+}
+
+// read sets what sequences read.
+func (m *Model) read(sequences []*sequence, outputs ...string) error {
+	reads, err := m.engine.reading(outputs...)
+	for _, s := range sequences {
+		s.reads = reads
+	}
+	return err
+}
+
 // Meet adds to the description what the inputs and outputs of its model decide: whether a decoder reranks or embeds. Open does so, too. It
 // fails with ErrNotText if the model takes other inputs than tokens, and if none of its outputs is known.
 func (d *Description) Meet(model *rlxc.Model) error {
-	_, _, err := d.meet(model)
+	_, _, _, err := d.meet(model)
 	if err != nil {
 		return fmt.Errorf("pipeline: %w", err)
 	}
 	return nil
 }
 
-func (d *Description) meet(model *rlxc.Model) (outputs, *judge, error) {
+func (d *Description) meet(model *rlxc.Model) (outputs, *judge, *head, error) {
 	// Outputs have the model's symbols, also those that the options fix.
 	named, err := layoutOf(model.Name(), model.Inputs(), model.Dims(), d.config.firstPosition(), d.width())
 	if err != nil {
-		return outputs{}, nil, err
+		return outputs{}, nil, nil, err
 	}
 	heads, err := d.findOutputs(model, named)
 	if err != nil {
-		return outputs{}, nil, err
+		return outputs{}, nil, nil, err
 	}
-	return heads, d.findJudge(heads), nil
+	judge := d.findJudge(heads)
+	return heads, judge, d.newHead(model, named, &heads), nil
 }
 
 // width returns the number of words of the longest entity that a GLiNER model labels; 0 for other models.
@@ -234,7 +309,11 @@ func (d *Description) width() int {
 // may concern only this sequence.
 func (m *Model) Try(ctx context.Context) error {
 	sequences := []*sequence{{ids: []int64{m.engine.layout.pad}, types: []int64{0}, take: func(*batch, int) error { return nil }}}
-	err := m.schedule.try(ctx, sequences)
+	err := m.read(sequences, m.usual(m.model, m.heads)...)
+	if err != nil {
+		return err
+	}
+	err = m.schedule.try(ctx, sequences)
 	m.schedule.engine.rest() // a model that serves nothing yet holds no arena
 	if errors.Is(err, rlxc.ErrNoDevice) || errors.Is(err, rlxc.ErrMemory) {
 		return err
@@ -367,6 +446,9 @@ func (m *Model) Close() error {
 	}
 	if m.engine != nil {
 		errs = append(errs, m.engine.close())
+	}
+	if m.plain != nil {
+		errs = append(errs, m.plain.Close())
 	}
 	for _, p := range m.programs {
 		errs = append(errs, p.Close())

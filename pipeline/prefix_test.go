@@ -190,9 +190,11 @@ func TestPrefixesAreInTheAccount(t *testing.T) {
 	require.EqualValues(t, 2*2*2*8*4, bytes)
 	require.Positive(t, seen[0])
 	require.Zero(t, seen[0]%bytes)
-	need, err := m.engine.sequences(extent{100, 8})
+	reads, err := m.engine.reading(m.heads.logits.name)
 	require.NoError(t, err)
-	report, err := m.programs[0].Plan(m.engine.layout.sizesAfter(100, need, 8))
+	need, err := m.engine.sequences(extent{reads, 100, 8})
+	require.NoError(t, err)
+	report, err := reads.programs[0].Plan(m.engine.layout.sizesAfter(100, need, 8))
 	require.NoError(t, err)
 	require.GreaterOrEqual(t, m.State().Planned, report.Plan.Committed+int64(need)*100*bytes)
 

@@ -266,7 +266,7 @@ func (s *scheduler) serve() {
 			err = cmp.Or(s.engine.intact(), err)
 		}
 		if s.report != nil {
-			s.report(reportOf(sequences, s.engine.together() == 0, time.Since(begun), err))
+			s.report(reportOf(sequences, s.engine.together(sequences[0].reads) == 0, time.Since(begun), err))
 		}
 		s.mu.Lock()
 		if s.busy--; s.busy == 0 {
@@ -339,7 +339,7 @@ func (s *scheduler) form() ([]*sequence, error) {
 	most = max(1, min(most, (share+length)/max(length, 1)))
 	s.take(seed)
 	out := []*sequence{seed}
-	together := s.engine.together()
+	together := s.engine.together(seed.reads)
 	if together > 0 {
 		out = s.fill(out, min(together, share))
 	} else {
@@ -380,7 +380,7 @@ func (s *scheduler) pad(out []*sequence, most int) []*sequence {
 	}
 	fits := func(size extent) bool {
 		padding := length - size.tokens
-		return len(out) < most && size.past == first.past && (padding*8 <= length || len(out)*length < s.worth && padding*2 <= length)
+		return len(out) < most && size.together(first) && (padding*8 <= length || len(out)*length < s.worth && padding*2 <= length)
 	}
 	for i := from; i >= 0 && fits(s.extents[i]); i-- {
 		size := s.extents[i]
@@ -402,9 +402,12 @@ func (s *scheduler) pad(out []*sequence, most int) []*sequence {
 
 // fill makes a batch of sequences of any lengths: a sequence that was taken, and others, longest first, while they fit that many tokens.
 func (s *scheduler) fill(out []*sequence, most int) []*sequence {
-	tokens := len(out[0].ids)
+	first, tokens := out[0].extent(), len(out[0].ids)
 	for i := len(s.extents) - 1; i >= 0 && tokens < most; i-- {
 		size := s.extents[i]
+		if !size.together(first) {
+			continue
+		}
 		left := s.waiting[size]
 		for len(left) > 0 && tokens+size.tokens <= most {
 			if sequence := left[0]; !sequence.taken {

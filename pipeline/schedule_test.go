@@ -27,9 +27,9 @@ type fakeEngine struct {
 	rests   int
 }
 
-func (e *fakeEngine) together() int { return e.any }
-func (e *fakeEngine) rest()         { e.rests++ }
-func (e *fakeEngine) intact() error { return nil }
+func (e *fakeEngine) together(*reading) int { return e.any }
+func (e *fakeEngine) rest()                 { e.rests++ }
+func (e *fakeEngine) intact() error         { return nil }
 
 func (e *fakeEngine) sequences(of extent) (int, error) {
 	length := of.tokens

@@ -148,8 +148,8 @@ func (m *Model) Can(task Task) bool {
 	return false
 }
 
-// Program returns the compiled model, for runs on tensors. It stays open as long as the model.
-func (m *Model) Program() *rlxc.Program { return m.programs[0] }
+// Program returns the compiled model, for runs on tensors, with the model's own inputs and outputs. It stays open as long as the model.
+func (m *Model) Program() *rlxc.Program { return m.plain }
 
 // Labels returns the names of the model's classes, in order.
 func (d *Description) Labels() []string { return d.config.labels }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/tensor"
 	"github.com/rlxc/rlxc/tokenizer"
 )
@@ -102,6 +103,19 @@ func TestNormalizeAndCut(t *testing.T) {
 }
 
 // TestDense: a product with a bias and an activation, whose operand is added where the module says so.
+// built returns what a layer that is appended to a graph makes of one vector.
+func built(t *testing.T, l layer, v ...float32) []float32 {
+	t.Helper()
+	g := ir.NewGraph("layer")
+	x := g.AddInput("x", ir.TensorOf(tensor.F32, ir.Dims(1, len(v))...))
+	b := &headBuilder{Graph: g, x: x}
+	b.output("y", l.build(b, x))
+	require.NoError(t, b.err)
+	out, err := (&ir.Evaluator{}).Graph(g, []*tensor.Tensor{tensor.FromSlice(v, 1, len(v))}, ir.Binding{})
+	require.NoError(t, err)
+	return tensor.Of[float32](out[0])
+}
+
 func TestDense(t *testing.T) {
 	dir := t.TempDir()
 	head := `{"linear.weight":{"dtype":"F32","shape":[2,2],"data_offsets":[0,16]},"linear.bias":{"dtype":"F32","shape":[2],` +
@@ -128,7 +142,7 @@ func TestDense(t *testing.T) {
 			continue
 		}
 		require.NoError(t, err, config)
-		require.Equal(t, want, m.layer.apply([]float32{3, 4}), config)
+		require.Equal(t, want, built(t, m.layer, 3, 4), config)
 	}
 }
 

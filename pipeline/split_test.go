@@ -41,7 +41,8 @@ func TestActivations(t *testing.T) {
 		"Hardtanh": {-1, 0.5, 1},
 	} {
 		for i, x := range []float64{-1.5, 0.5, 30} {
-			require.InDelta(t, want[i], activations[name](x), 1e-7, "%s of %v", name, x)
+			l := &dense{in: 1, out: 1, weight: []float32{1}, activation: activations[name]}
+			require.InDelta(t, want[i], built(t, l, float32(x))[0], 1e-7, "%s of %v", name, x)
 		}
 	}
 }

@@ -102,7 +102,7 @@ func (m *Model) Tag(ctx context.Context, texts []string, o TagOptions) ([][]Enti
 			return ask(int64(cap(found[i])) * int64(reflect.TypeFor[Entity]().Size()))
 		}}
 	}
-	if err := m.schedule.run(ctx, sequences); err != nil {
+	if err := m.run(ctx, sequences, m.heads.logits.name); err != nil {
 		return nil, err
 	}
 	out := make([][]Entity, len(texts))

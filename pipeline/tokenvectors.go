@@ -53,6 +53,7 @@ func (m *Model) EmbedSparse(ctx context.Context, texts []string, o EmbedOptions)
 			how = module.splade
 		}
 	}
+	from := m.heads.sparse
 	weigh := func(b *batch, at int, e tokenizer.Encoding) (SparseVector, error) { return m.weighTokens(b, at, e) }
 	if !m.heads.sparse.form.perToken() {
 		if err := m.pickled("sparse_linear.pt", "sparse_vecs"); err != nil {
@@ -61,9 +62,8 @@ func (m *Model) EmbedSparse(ctx context.Context, texts []string, o EmbedOptions)
 		if !m.weighsWords() {
 			return nil, m.lacks("embed sparsely")
 		}
-		weigh = func(b *batch, at int, _ tokenizer.Encoding) (SparseVector, error) {
-			return how.pool(b, at, m.heads.logits)
-		}
+		from = m.heads.logits
+		weigh = func(b *batch, at int, _ tokenizer.Encoding) (SparseVector, error) { return how.pool(b, at, from) }
 	}
 	encodings, err := m.sequences(ctx, texts, prompt, m.MaxLength, o.Truncated, o.Encode...)
 	if err != nil {
@@ -79,7 +79,7 @@ func (m *Model) EmbedSparse(ctx context.Context, texts []string, o EmbedOptions)
 			return ask(8 * int64(cap(out[i].Indices)))
 		}}
 	}
-	if err := m.schedule.run(ctx, sequences); err != nil {
+	if err := m.run(ctx, sequences, from.name); err != nil {
 		return nil, err
 	}
 	return out, nil
@@ -183,19 +183,18 @@ func (m *Model) embedTokens(ctx context.Context, texts []string, o EmbedOptions,
 		return err
 	}
 	from := m.heads.vectors
-	var layers []layer
 	keep := func(int64) bool { return true }
 	if from.form != tokenVectors {
 		if err := m.pickled("colbert_linear.pt", "colbert_vecs"); err != nil {
 			return err
 		}
-		if from = m.heads.hidden; from.form != tokenVectors {
+		if from = m.heads.layered; from.form != tokenVectors {
+			from = m.heads.hidden
+		}
+		if from.form != tokenVectors {
 			return m.lacks("embed tokens")
 		}
 		for _, module := range m.modules {
-			if module.layer != nil && module.onTokens {
-				layers = append(layers, module.layer)
-			}
 			if module.kind == "MultiVectorMask" {
 				keep = m.masked(module, o.Side)
 			}
@@ -225,17 +224,13 @@ func (m *Model) embedTokens(ctx context.Context, texts []string, o EmbedOptions,
 				if first+t < own && !keep(r.ids[first+t]) {
 					continue
 				}
-				v := slices.Clone(data[t*size : (t+1)*size])
-				for _, l := range layers {
-					v = l.apply(v)
-				}
-				vectors = append(vectors, v)
+				vectors = append(vectors, slices.Clone(data[t*size:(t+1)*size]))
 			}
 			return put(i, vectors)
 		}
 		sequences[i] = r
 	}
-	return m.schedule.run(ctx, sequences)
+	return m.run(ctx, sequences, from.name)
 }
 
 // tokenVectorsLength returns the maximum length of a sequence of EmbedTokens, which ColBERT models may have for each side; 0 for any.

@@ -12,11 +12,13 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
+// leastLength is the least number by which PyTorch divides a vector.
+const leastLength = 1e-12
+
 // Normalize scales a vector to length 1 (Euclidean). It does not change a vector of zeros.
 func Normalize(v []float32) {
-	const least = 1e-12 // as in PyTorch
 	if length := math.Sqrt(dot(v, v)); length > 0 {
-		length = max(length, least)
+		length = max(length, leastLength)
 		for i := range v {
 			v[i] = float32(float64(v[i]) / length)
 		}

@@ -2,6 +2,7 @@ package cpu
 
 import (
 	"fmt"
+	"math"
 
 	"github.com/rlxc/rlxc/backend/cpu/kernel"
 	"github.com/rlxc/rlxc/ir"
@@ -103,17 +104,21 @@ var sumSequencesEntry = entry{
 	Bind: func(b *binder, n *ir.Node, in, out []operand) (step, error) {
 		x, sequences, y := in[0], in[1], out[0]
 		width, tokens, set := y.shape[1:].Elements(), x.shape[1], b.d.set
+		fn, first := kernel.Add, float32(0)
+		if n.Op.(ir.SumSequences).Largest {
+			fn, first = kernel.Max, float32(math.Inf(-1))
+		}
 		return step{parts: y.shape[0], run: func(m *machine, r, _ int) {
 			sequence := elements[int32](m, &sequences)[r*kernel.SequenceFields:]
 			dst, src := y.f32(m)[r*width:][:width], x.f32(m)
-			clear(dst)
-			first, end := int(sequence[0]), int(sequence[1])
-			if first < 0 || end > tokens {
+			fill(dst, first)
+			begin, end := int(sequence[0]), int(sequence[1])
+			if begin < 0 || end > tokens {
 				m.fail(fmt.Errorf("sequence %d is %v, of %d tokens", r, sequence[:kernel.SequenceFields], tokens))
 				return
 			}
-			for t := first; t < end; t++ {
-				set.Binary(kernel.Add, dst, dst, src[t*width:][:width])
+			for t := begin; t < end; t++ {
+				set.Binary(fn, dst, dst, src[t*width:][:width])
 			}
 		}}, nil
 	},

@@ -36,6 +36,9 @@ var kernelCases = map[string]string{
 	"long rows": `(%0 "x": f32[2,s,9001], %1 "z": f32[s,9001], %2 "v": f32[2,40001]) { %3 = gelu(%1) %4 = sub(%0, %3)
 		%5 = slice(%2) {starts=[0,40000], sizes=[2,40001], steps=[1,-1]} %6 = less(%5, %2) %7 = where(%6, %5, %2)
 		%8 = concat(%7, %2) {axis=1} %9 = map(%4, %1) {expr=[mul(in0, in1), add(x0, in0)]} return %8 as "y", %9 as "z" }`,
+	"where of rows": `(%0 "x": f32[3,s,41], %1 "z": f32[3,s,1], %2 "i": i64[s,7], %3 "j": i64[s,1]) { const %4: f32[] = [-2]
+		%5 = less(%1, %4) %6 = where(%5, %0, %4) %7 = where(%5, %1, %0) %8 = slice(%2) {starts=[0,6], sizes=[s,7], steps=[1,-1]}
+		%9 = greater(%3, %3) %10 = where(%9, %2, %8) return %6 as "y", %7 as "z", %10 as "w" }`,
 	"map of rows": `(%0 "x": f32[s,2,7], %1 "z": f32[2,7], %2 "v": f32[s,1,1], %3 "w": f32[s,7]) { %4 = reshape(%3) {shape=[s,1,7]}
 		%5 = map(%0, %1, %2, %4) {expr=[mul(in0, in1), add(x0, in2), sub(x1, in3)]}
 		%6 = map(%0, %1, %2) {expr=[mul(in0, in1), add(x0, in2)]} return %5 as "y", %6 as "z" }`,
@@ -231,8 +234,8 @@ var kernelCases = map[string]string{
 		%6: bool[4,1,1,9] = cast(%2) {to=bool}
 		%7 = attention(%0, %0, %0, %6, %9, %5) {scale=0.5} return %7 as "y" }`,
 	"sum rows": `(%8 "n": f32[s], %0 "x": f32[1,s+9,5]) { const %9: i32[3,4] = [0, 4, 1, 4, 4, 4, 4, 4, 4, 9, 4, 9]
-		%1 = sum_sequences(%0, %9)
-		return %1 as "y" }`,
+		%1 = sum_sequences(%0, %9) %2 = sum_sequences(%0, %9) {largest=true}
+		return %1 as "y", %2 as "z" }`,
 	"qmatmul rows": `(%8 "n": f32[s], %0 "x": f32[1,s+9,13]) { const %1: i8[13,20] = data const %2: f32[20] = data const %3: f32[20] = data
 		const %9: i32[3,4] = [0, 4, 1, 4, 4, 4, 4, 4, 4, 9, 4, 9]
 		%4 = onnx.QMatMul(%0, %1, _, _, _, %2, %3, _, _, _, %9) %5 = slice(%4) {starts=[0,0,0], sizes=[1,9,20], steps=[1,1,1]}

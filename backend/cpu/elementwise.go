@@ -212,6 +212,20 @@ func whereStep[T tensor.Element](y, cond, a, b *operand) step {
 		loops.blocks(part, func(rows, cols int, at [maxOperands]int) {
 			for r := range rows {
 				o, p, q, u := at[0]+r*loops.row(0), at[1]+r*loops.row(1), at[2]+r*loops.row(2), at[3]+r*loops.row(3)
+				if loops.col(1) == 0 && loops.col(0) == 1 { // one condition for the row
+					from, first, stride := s, q, loops.col(2)
+					if !c[p] {
+						from, first, stride = t, u, loops.col(3)
+					}
+					switch stride {
+					case 0:
+						fill(d[o:o+cols], from[first])
+						continue
+					case 1:
+						copy(d[o:o+cols], from[first:first+cols])
+						continue
+					}
+				}
 				for k := range cols {
 					if c[p+k*loops.col(1)] {
 						d[o+k] = s[q+k*loops.col(2)]

@@ -56,13 +56,16 @@ func (b *binder) packedAttention(p attentionParams, in []*operand) *packedAttent
 	return r
 }
 
-// sumSequencesEntry sums the tokens of each sequence.
+// sumSequencesEntry pools the tokens of each sequence.
 var sumSequencesEntry = entry{
 	Supports: counted,
 	Bind: func(b *binder, n *ir.Node, in, out []*operand) ([]*launch, error) {
 		x, y := in[0], out[0]
 		p := sumSequencesParams{y: y.at, x: x.at, list: in[1].at, total: int64(y.Elements()), width: int64(y.Shape[1:].Elements()),
 			tokens: int32(x.Shape[1]), kind: kinds[x.DType]}
+		if n.Op.(ir.SumSequences).Largest {
+			p.largest = 1
+		}
 		return []*launch{perElement("sum_rows", p, y.Elements())}, nil
 	},
 }
@@ -72,4 +75,5 @@ type sumSequencesParams struct {
 	y, x, list   address
 	total, width int64
 	tokens, kind int32
+	largest      int32
 }

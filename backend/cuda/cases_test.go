@@ -58,7 +58,8 @@ var ownCases = map[string]string{
 		const %1: i64[2,2,2,2,2,2,2,2,2] = data %3 = scatter_elements(%0, %1, %2) return %3 as "y" }`,
 	"sum rows": `(%7 "n": f32[s], %0 "x": f32[1,9+s,3,7], %1 "m": i64[1,9+s]) {
 		const %9: i32[5,4] = [0, 4, 1, 4, 4, 4, 4, 4, 4, 5, 5, 5, 5, 9, 5, 9, 9, 10, 9, 10]
-		%2 = sum_sequences(%0, %9) %3 = sum_sequences(%1, %9) return %2 as "y", %3 as "z" }`,
+		%2 = sum_sequences(%0, %9) %3 = sum_sequences(%1, %9) %4 = sum_sequences(%0, %9) {largest=true}
+		return %2 as "y", %3 as "z", %4 as "w" }`,
 }
 
 // cases are all programs by name.

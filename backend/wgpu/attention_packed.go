@@ -2,6 +2,7 @@ package wgpu
 
 import (
 	"fmt"
+	"math"
 
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/tensor"
@@ -61,7 +62,7 @@ func (a *attention) relative(b *binder, scores, index *operand) func(token, own,
 	}
 }
 
-// sumSequencesEntry pools the tokens of each sequence. An invocation sums one column of a sequence, in order. Neighbouring invocations
+// sumSequencesEntry pools the tokens of each sequence. An invocation pools one column of a sequence, in order. Neighbouring invocations
 // read neighbouring columns.
 var sumSequencesEntry = entry{
 	Supports: func(n *ir.Node) bool { return n.Inputs[0].Type.DType == tensor.F32 },
@@ -73,10 +74,16 @@ var sumSequencesEntry = entry{
 			field := func(k int) string {
 				return s.wordAt(list.memory, fmt.Sprintf("%s + %s / %s * %du + %du", s.u(list.first()), i, width, ir.SequenceFields, k))
 			}
-			s.put("var sum = 0.0;\nlet end = min(%s, %s);", field(1), s.u(x.Shape[1]))
+			two, start := sumOf.two, float32(0)
+			if n.Op.(ir.SumSequences).Largest {
+				two, start = maxOf.two, float32(math.Inf(-1))
+			}
+			s.use(two.needs...)
+			s.put("var all = %s;\nlet end = min(%s, %s);", s.f(start), field(1), s.u(x.Shape[1]))
 			s.put("for (var token = %s; token < end; token++) {", field(0))
-			s.put("sum += %s;\n}", e.load(s.bind(x.memory), fmt.Sprintf("%s + token * %s + %s %% %s", s.u(x.first()), width, i, width)))
-			return "sum", s.u(y.first()) + " + " + i
+			s.put("all = %s;\n}", two.of("all", e.load(s.bind(x.memory), fmt.Sprintf("%s + token * %s + %s %% %s", s.u(x.first()), width, i,
+				width))))
+			return "all", s.u(y.first()) + " + " + i
 		})}, nil
 	},
 }

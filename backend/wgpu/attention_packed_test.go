@@ -45,14 +45,16 @@ func TestPackedAttention(t *testing.T) {
 	}
 }
 
-// TestSumSequences holds sums over the tokens of sequences to Eval: of sequences without tokens and of one, and with tokens of no sequence.
+// TestSumSequences holds sums and maxima over the tokens of sequences to Eval: of sequences without tokens and of one, and with tokens of
+// no sequence.
 func TestSumSequences(t *testing.T) {
 	d := open(t, 0)
 	const sequences = "const %9: i32[5,4] = [0, 4, 1, 4, 4, 4, 4, 4, 4, 5, 5, 5, 5, 9, 5, 9, 9, 10, 9, 10]"
 	for _, x := range []string{"f32[1,9+s,8]", "f32[1,9+s,7]", "f32[1,9+s]", "f32[1,9+s,3,70]"} {
 		for _, s := range []int{1, 40} {
 			check(t, d, fmt.Sprintf("%s, s=%d", x, s),
-				fmt.Sprintf(`(%%7 "n": f32[s], %%0 "x": %s) { %s %%1 = sum_sequences(%%0, %%9) return %%1 as "y" }`, x, sequences), s, true)
+				fmt.Sprintf(`(%%7 "n": f32[s], %%0 "x": %s) { %s %%1 = sum_sequences(%%0, %%9)
+					%%2 = sum_sequences(%%0, %%9) {largest=true} return %%1 as "y", %%2 as "z" }`, x, sequences), s, true)
 		}
 	}
 }

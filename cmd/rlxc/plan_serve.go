@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -83,7 +82,7 @@ func planOf(c *cobra.Command, served server.Model) (_ *servedPlan, _ *rlxc.Progr
 		return nil, nil, err
 	}
 	defer m.Close()
-	program, err := m.Compile(c.Context(), served.Options.Compile)
+	program, err := d.Compile(c.Context(), m, served.Options.Compile)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -97,10 +96,10 @@ func planOf(c *cobra.Command, served server.Model) (_ *servedPlan, _ *rlxc.Progr
 	if d.MaxLength > 0 {
 		length = min(length, d.MaxLength)
 	}
-	plan, err := program.Plan(batchSizes(m, o.BatchTokens, length))
+	plan, err := program.Plan(batchSizes(program.Inputs(), o.BatchTokens, length))
 	for err != nil && length > 1 { // the model has fewer positions, which its files do not say
 		length /= 2
-		plan, err = program.Plan(batchSizes(m, o.BatchTokens, length))
+		plan, err = program.Plan(batchSizes(program.Inputs(), o.BatchTokens, length))
 	}
 	if err != nil {
 		return nil, nil, err
@@ -112,14 +111,14 @@ func planOf(c *cobra.Command, served server.Model) (_ *servedPlan, _ *rlxc.Progr
 
 // batchSizes returns sizes for a batch of that many tokens in sequences of a length. The first input is [batch, length]. Other dimensions
 // are 1.
-func batchSizes(m *rlxc.Model, tokens, length int) map[string]int {
+func batchSizes(inputs []rlxc.ValueInfo, tokens, length int) map[string]int {
 	dims := map[string]int{}
-	for _, dim := range m.Dims() {
+	for _, dim := range freeDims(inputs) {
 		dims[dim] = 1
 	}
 	for axis, n := range []int{max(1, tokens/length), length} {
-		if shape := m.Inputs()[0].Shape; axis < len(shape) && slices.Contains(m.Dims(), shape[axis]) {
-			dims[shape[axis]] = n
+		if shape := inputs[0].Shape; axis < len(shape) && symbolOf(shape[axis]) != "" {
+			dims[symbolOf(shape[axis])] = n
 		}
 	}
 	return dims

@@ -27,6 +27,7 @@ type Driver struct {
 	FailAt      int            // n > 0: the n-th call from now on fails, not counting calls that release something
 	Calls       map[string]int // number of calls, by C name
 	Kernels     map[string]int // number of recorded launches, by name of the kernel
+	Copied      map[string]int // bytes of recorded copies, by direction: "up", "down", "on the device"
 	Early       int            // number of launches that may start before the launch ahead of them has ended
 	Sources     []string       // the sources that NVRTC compiled; it refuses sources that contain "refuse me"
 	Log         []string       // names of the calls that run, copy or wait, in order
@@ -76,7 +77,7 @@ var lasting = regexp.MustCompile("Free|Destroy|Unload|Release|EndCapture|GetErro
 func New(t testing.TB) *Driver {
 	t.Helper()
 	d := &Driver{Name: "Fake", Capability: 90, Version: 12040, Devices: 1, Free: 1 << 33, Fail: map[string]int{}, Calls: map[string]int{},
-		Kernels: map[string]int{}, next: 1 << 20, graphs: map[uintptr][]func(){},
+		Kernels: map[string]int{}, Copied: map[string]int{}, next: 1 << 20, graphs: map[uintptr][]func(){},
 		memory: map[uintptr][]byte{}, pinned: map[uintptr][]byte{}, functions: map[uintptr]string{}, allowed: map[uintptr]uintptr{},
 		live: map[uintptr]string{}, sources: map[uintptr]string{}}
 	path := "fake driver of " + t.Name()

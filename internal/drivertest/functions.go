@@ -288,6 +288,7 @@ func (d *Driver) queued(way string, device, other, n, stream uintptr) uintptr {
 	d.within("a copy "+way, d.memory, device, n)
 	d.within("a copy "+way, where, other, n)
 	d.Log, d.last = append(d.Log, way), way
+	d.Copied[way] += int(n)
 	if d.Run != nil {
 		to, from := unsafe.Slice(at[byte](device), n), unsafe.Slice(at[byte](other), n)
 		if way == "down" {

@@ -13,7 +13,7 @@ import (
 )
 
 // RunPacked runs a packed batch: sequence i is the tokens from starts[i] to starts[i+1] of every input, [tokens,…]. There is no mask.
-// Outputs of tokens are [tokens,…] as well, and the others are those of Run.
+// Outputs of tokens are [tokens,…] as well. Inputs and outputs that a sequence has once, [batch,…], are those of Run.
 func (s *Session) RunPacked(ctx context.Context, starts []int, inputs map[string]*tensor.Tensor) (map[string]*tensor.Tensor, error) {
 	if err := s.begin(ctx); err != nil {
 		return nil, err
@@ -120,6 +120,10 @@ func (f *frame) sequenceStarts(starts []int, inputs map[string]*tensor.Tensor) (
 			}
 		case x == nil:
 			return nil, fmt.Errorf("input %s is missing", files.Quote(v.Name))
+		case f.s.p.packing.once(v):
+			if x.DType() != v.Type.DType || x.Rank() != len(v.Type.Shape) || x.Shape()[0] != len(starts)-1 {
+				return nil, fmt.Errorf("input %s is %v: want %s of %d sequences", files.Quote(v.Name), x, v.Type.DType, len(starts)-1)
+			}
 		case x.DType() != v.Type.DType || x.Rank() != len(v.Type.Shape)-1 || x.Shape()[0] != total:
 			return nil, fmt.Errorf("input %s is %v: want %s of %d tokens", files.Quote(v.Name), x, v.Type.DType, total)
 		}
@@ -159,6 +163,11 @@ func (f *frame) passPacked(env *ir.Env, inputs map[string]*tensor.Tensor) ([]*te
 	for i, v := range n.Outputs {
 		f.values[v] = out[i]
 	}
+	for _, v := range f.graph.Inputs {
+		if k.once(v) {
+			f.values[v] = inputs[v.Name]
+		}
+	}
 	f.sizes[k.batch] = len(starts) - 1
 	f.sizes[k.seq] = starts.longest()
 	f.sizes[k.tokens] = out[ir.PackPositions].Len()
@@ -177,6 +186,10 @@ func (f *frame) padPacked(env *ir.Env, inputs map[string]*tensor.Tensor) ([]*ten
 					in[i].SetInt64(r*length+t, 1)
 				}
 			}
+			continue
+		}
+		if f.s.p.packing.once(v) {
+			in[i] = x
 			continue
 		}
 		in[i] = env.New(x.DType(), append([]int{len(starts) - 1, length}, x.Shape()[1:]...)...)

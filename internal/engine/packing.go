@@ -43,6 +43,12 @@ func findPacking(u *unit) *packing {
 	return nil
 }
 
+// once reports whether an input has an element or vector for each sequence, [batch,…], and none for each token.
+func (k *packing) once(v *ir.Value) bool {
+	s := v.Type.Shape
+	return len(s) > 0 && s[0].Equal(ir.Sym(k.batch)) && (len(s) == 1 || !s[1].Equal(ir.Sym(k.seq)))
+}
+
 // sizes completes the sizes that a plan of the main part needs. Without a number of tokens, the sequences have no padding. Without the
 // length of the longest sequence, all have the same length.
 func (k *packing) sizes(dims map[string]int) (map[string]int, error) {

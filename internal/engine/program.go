@@ -81,6 +81,12 @@ type Stats struct {
 
 // Compile makes a program of a graph that comes from a file. When ctx ends it returns before the next pass or subgraph.
 func Compile(ctx context.Context, file Source, graph func() (*ir.Graph, error), o options.Compile) (*Program, error) {
+	return CompileExtended(ctx, file, graph, nil, o)
+}
+
+// CompileExtended is Compile with a function that appends nodes, inputs and outputs to the rewritten graph; nil for none.
+func CompileExtended(ctx context.Context, file Source, graph func() (*ir.Graph, error), extend func(*ir.Graph) error,
+	o options.Compile) (*Program, error) {
 	o, err := options.Resolve(o)
 	if err != nil {
 		return nil, WithKind(ErrInput, err)
@@ -101,7 +107,7 @@ func Compile(ctx context.Context, file Source, graph func() (*ir.Graph, error), 
 	if r, ok := dev.(backend.Releaser); ok {
 		r.OnRelease(releaser(file))
 	}
-	p, err := compile(ctx, file, graph, dev, o)
+	p, err := compile(ctx, file, graph, extend, dev, o)
 	if err != nil {
 		dev.Close()
 		return nil, fmt.Errorf("%s: %w", file.Name(), err)
@@ -109,8 +115,8 @@ func Compile(ctx context.Context, file Source, graph func() (*ir.Graph, error), 
 	return p, nil
 }
 
-func compile(ctx context.Context, file Source, graph func() (*ir.Graph, error), dev backend.Device, o options.Compile) (_ *Program,
-	err error) {
+func compile(ctx context.Context, file Source, graph func() (*ir.Graph, error), extend func(*ir.Graph) error, dev backend.Device,
+	o options.Compile) (_ *Program, err error) {
 	defer Guard(&err, debug.SetPanicOnFault(true))
 	g, err := graph()
 	if err != nil {
@@ -134,10 +140,18 @@ func compile(ctx context.Context, file Source, graph func() (*ir.Graph, error), 
 			return nil, WithKind(ErrInput, err)
 		}
 		p.stats.Level, p.stats.Compiled = levelOf(f), false
-		o.Level, o.Unpad, packedFor = options.O0, false, f.Target // it has been rewritten
+		o.Level, o.Unpad = options.O0, false // it has been rewritten
+		if f.Target != dev.Target().Name {
+			packedFor = f.Target // else only weights that extend appended are packed
+		}
 	}
 	if p.stats.Rewrites, err = rewrite.Run(ctx, g, dev.Target(), o); err != nil {
 		return nil, bindError(err)
+	}
+	if extend != nil {
+		if err := extend(g); err != nil {
+			return nil, err
+		}
 	}
 	if slices.Contains(o.Taps, AllValues) {
 		TapAll(g)
@@ -155,7 +169,7 @@ func compile(ctx context.Context, file Source, graph func() (*ir.Graph, error), 
 	if p.stats.Packed > 0 {
 		p.stats.Prepared, p.stats.PackedFor = true, packedFor
 	}
-	p.filePacked = !p.stats.Compiled && p.stats.Packed == 0
+	p.filePacked = !p.stats.Compiled && packedFor == ""
 	if p.uploaded = func() {}; o.Backend != "cpu" { // a step on the host brings back the pages that it reads
 		p.uploaded = sync.OnceFunc(file.Evict)
 	}
@@ -341,9 +355,14 @@ func (p *Program) idle(users int) error {
 	case 0:
 		return errors.Join(p.device.Close(), p.file.Close())
 	case 1:
-		for _, t := range p.tables {
-			p.file.EvictPart(t)
-		}
+		p.evictTables()
 	}
 	return nil
+}
+
+// evictTables advises the system that the rows that runs have looked up are not needed for now.
+func (p *Program) evictTables() {
+	for _, t := range p.tables {
+		p.file.EvictPart(t)
+	}
 }

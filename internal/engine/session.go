@@ -361,9 +361,7 @@ func (s *Session) settle(need *Resident) {
 	}
 	now := need.Arena + need.File
 	if now+arena.Slack < s.held {
-		for _, t := range s.p.tables {
-			s.p.file.EvictPart(t)
-		}
+		s.p.evictTables()
 		s.held = now
 	}
 	s.held = max(s.held, now)

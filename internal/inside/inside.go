@@ -2,6 +2,8 @@
 package inside
 
 import (
+	"context"
+
 	"github.com/rlxc/rlxc/internal/engine"
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/onnx/onnxpb"
@@ -14,6 +16,9 @@ var (
 	Model func(model any) (*ir.Graph, error)
 	// Proto returns the ONNX model that an *rlxc.Model was read from, or nil for a compiled file. It must not be changed.
 	Proto func(model any) *onnxpb.ModelProto
+	// Compile compiles an *rlxc.Model with rlxc.CompileOptions and returns an *rlxc.Program. extend appends nodes, inputs and outputs to
+	// the rewritten graph, before its weights are prepared for the device.
+	Compile func(ctx context.Context, model, options any, extend func(*ir.Graph) error) (program any, err error)
 	// Program returns what runs an *rlxc.Program.
 	Program func(program any) *engine.Program
 	// Session returns what runs an *rlxc.Session.

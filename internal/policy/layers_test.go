@@ -57,7 +57,7 @@ var layers = map[string][]string{
 		"others plain optimal slicing",
 		"slicecost",
 		// compile
-		"{program pages}",
+		"{program pages returning}",
 		// run: sessions, frames and device tensors
 		"device_tensor",
 		"{session frame boxes iobinding packed packed_errors slices}",
@@ -65,9 +65,9 @@ var layers = map[string][]string{
 	},
 	"pipeline": {
 		"vectors",
-		"{description modules static safetensors}", // what a folder holds
-		"{engine layout packed prefix schedule}",   // batches
-		"{pipeline serving outputs}",               // the model
+		"{description modules head static safetensors}", // what a folder holds
+		"{engine layout packed prefix schedule}",        // batches
+		"{pipeline serving outputs}",                    // the model
 		// the tasks
 		"embed",
 		"{classify tokenvectors judge}",

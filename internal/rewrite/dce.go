@@ -6,48 +6,65 @@ import (
 	"github.com/rlxc/rlxc/ir"
 )
 
-// dce drops the nodes whose results are not read and returns their number. A node with the trait Typed also lives for its sizes: it
-// defines the symbols in its results' types that no input has, which later types and parameters may hold without reading it.
+// dce drops the nodes that no output depends on and returns their number.
 func dce(g *ir.Graph) int {
-	outputs, symbols, inputs := map[*ir.Value]bool{}, map[string]bool{}, map[string]bool{}
-	for _, v := range g.Inputs {
-		ir.MapType(v.Type, func(d ir.Dim) (ir.Dim, error) {
+	nodes, _ := Live(g, g.Outputs)
+	dead := make(map[*ir.Node]bool, len(g.Nodes)-len(nodes))
+	for _, n := range g.Nodes {
+		dead[n] = true
+	}
+	for _, n := range nodes {
+		delete(dead, n)
+	}
+	for n := range dead {
+		n.Detach()
+	}
+	g.Nodes = nodes
+	return len(dead)
+}
+
+// Live returns the nodes and inputs of a graph that some outputs depend on, in the graph's order. A node with the trait Typed also lives
+// for its sizes: it defines the symbols in its results' types that no input has, which later types and parameters may hold without reading
+// it. So does an input for sizes that no other live input has. An input that no node reads always lives.
+func Live(g *ir.Graph, outputs []*ir.Value) (nodes []*ir.Node, inputs []*ir.Value) {
+	values, symbols, known := map[*ir.Value]bool{}, map[string]bool{}, map[string]bool{}
+	each := func(t ir.Type, do func(name string)) {
+		ir.MapType(t, func(d ir.Dim) (ir.Dim, error) {
 			if name, ok := d.Symbol(); ok {
-				inputs[name] = true
+				do(name)
 			}
 			return d, nil
 		})
+	}
+	for _, v := range g.Inputs {
+		each(v.Type, func(name string) { known[name] = true })
 	}
 	needs := func(d ir.Dim) (ir.Dim, error) {
 		d.Symbols(symbols)
 		return d, nil
 	}
-	for _, v := range g.Outputs {
-		outputs[v] = true
+	for _, v := range outputs {
+		values[v] = true
 		ir.MapType(v.Type, needs)
 	}
-	live := func(n *ir.Node) bool {
-		for _, v := range n.Outputs {
-			if len(v.Uses) > 0 || outputs[v] {
-				return true
-			}
-			if n.Op.Kind().Has(ir.Typed) && slices.ContainsFunc(v.Type.Shape, func(d ir.Dim) bool {
-				name, ok := d.Symbol()
-				return ok && symbols[name] && !inputs[name]
-			}) {
-				return true
-			}
-		}
-		return false
-	}
-	dead := map[*ir.Node]bool{}
 	for _, n := range slices.Backward(g.Nodes) {
-		if !live(n) {
-			dead[n] = true
-			n.Detach()
+		typed := n.Op.Kind().Has(ir.Typed)
+		live := slices.ContainsFunc(n.Outputs, func(v *ir.Value) bool {
+			defines := false
+			for _, d := range v.Type.Shape {
+				name, ok := d.Symbol()
+				defines = defines || typed && ok && symbols[name] && !known[name]
+			}
+			return values[v] || defines
+		})
+		if !live {
 			continue
 		}
-		if n.Op.Kind().Has(ir.Typed) {
+		nodes = append(nodes, n)
+		for _, v := range n.Inputs {
+			values[v] = true
+		}
+		if typed {
 			continue // its own types are what it defines, not what it needs
 		}
 		ir.MapDims(n.Op, needs)
@@ -55,6 +72,16 @@ func dce(g *ir.Graph) int {
 			ir.MapType(v.Type, needs)
 		}
 	}
-	g.Nodes = slices.DeleteFunc(g.Nodes, func(n *ir.Node) bool { return dead[n] })
-	return len(dead)
+	slices.Reverse(nodes)
+	for _, sized := range []bool{false, true} { // what is read first, which has most sizes
+		for _, v := range g.Inputs {
+			if values[v] = values[v] || len(v.Uses) == 0; sized {
+				each(v.Type, func(name string) { values[v] = values[v] || symbols[name] })
+			}
+			if values[v] {
+				each(v.Type, func(name string) { delete(symbols, name) })
+			}
+		}
+	}
+	return nodes, slices.DeleteFunc(slices.Clone(g.Inputs), func(v *ir.Value) bool { return !values[v] })
 }

@@ -177,21 +177,26 @@ KERNEL __launch_bounds__(256) void combined(const __grid_constant__ Scatter p) {
   }
 }
 
-// sum_rows adds up the tokens of each sequence, in order: y[r,i] = Σ x[t,i] over the first two of the four numbers of sequence r.
+// sum_rows adds up the tokens of each sequence, in order: y[r,i] = Σ x[t,i] over the first two of the four numbers of sequence r. Of
+// floats, it takes the largest instead if largest is set: NaN if one is.
 struct SumRows {
   void *y, *x;
   int* sequences;
   i64 total, width;
-  int tokens, kind;
+  int tokens, kind, largest;
 };
 template <class S, class T> DI void sum_sequence(const SumRows& p, i64 n) {
   const int* sequence = p.sequences + n / p.width * 4;
   S sum = 0;
+  if (p.largest) sum = -INFINITY;
 #pragma unroll 8 // asked for together
   for (int t = max(sequence[0], 0); t < min(sequence[1], p.tokens); t++) {
     T x = ((const T*)p.x)[t * p.width + n % p.width];
-    if constexpr (sizeof(T) == 2) sum += to_float(x);
-    else sum += x;
+    S v;
+    if constexpr (sizeof(T) == 2) v = to_float(x);
+    else v = x;
+    if (!p.largest) sum += v;
+    else if (v > sum || v != v) sum = v;
   }
   if constexpr (sizeof(T) == 2) ((T*)p.y)[n] = from_float<T>(sum);
   else ((T*)p.y)[n] = sum;

@@ -1,0 +1,209 @@
+package pipeline
+
+import (
+	"fmt"
+	"math"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rlxc/rlxc"
+	"github.com/rlxc/rlxc/internal/drivertest"
+	"github.com/rlxc/rlxc/internal/inside"
+	"github.com/rlxc/rlxc/tensor"
+)
+
+// TestPoolings holds each pooling, with and without the tokens of the prompt, to its definition over the vectors of the tokens: of a
+// padded batch and of a packed one.
+func TestPoolings(t *testing.T) {
+	texts := append(mixed()[:12], "")
+	weights := map[Pooling]func(i, from, n int) float64{ // of token i, of the tokens from to n−1
+		PoolCLS:          func(i, from, _ int) float64 { return oneIf(i == from) },
+		PoolLastToken:    func(i, _, n int) float64 { return oneIf(i == n-1) },
+		PoolMean:         func(_, from, n int) float64 { return 1 / float64(n-from) },
+		PoolMeanSqrt:     func(_, from, n int) float64 { return 1 / math.Sqrt(float64(n-from)) },
+		PoolWeightedMean: func(i, from, n int) float64 { return float64(i+1) * 2 / float64(n*(n+1)-from*(from+1)) },
+	}
+	for _, mode := range Poolings() {
+		for _, whole := range []bool{false, true} {
+			folder := copyModel(t, "prompts")
+			config := fmt.Sprintf(`{"pooling_mode": %q, "include_prompt": %v}`, mode, whole)
+			write(t, filepath.Join(folder, "1_Pooling", "config.json"), config)
+			for _, unpad := range []bool{false, true} {
+				t.Run(fmt.Sprintf("%s/prompt=%v/unpad=%v", mode, whole, unpad), func(t *testing.T) {
+					no, o := false, EmbedOptions{Side: Query}
+					m, err := Open(t.Context(), folder, Options{Normalize: &no, Compile: rlxc.CompileOptions{Unpad: unpad}})
+					require.NoError(t, err)
+					defer m.Close()
+					reads, err := m.engine.reading(m.heads.pooled.name)
+					require.NoError(t, err)
+					require.Equal(t, unpad, reads.packs)
+					got, err := m.Embed(t.Context(), texts, o)
+					require.NoError(t, err)
+					vectors, err := m.EmbedTokens(t.Context(), texts, o)
+					require.NoError(t, err)
+					prompt, err := m.Prompt(o)
+					require.NoError(t, err)
+					skip, err := m.promptLength(t.Context(), prompt)
+					require.NoError(t, err)
+					for i, tokens := range vectors {
+						n, from := len(tokens), skip
+						if whole {
+							from = 0
+						}
+						for k := range tokens[0] {
+							want := math.Inf(-1)
+							if mode != PoolMax {
+								want = 0
+							}
+							for j := from; j < n; j++ {
+								if x := float64(tokens[j][k]); mode == PoolMax {
+									want = max(want, x)
+								} else {
+									want += weights[mode](j, from, n) * x
+								}
+							}
+							require.InDelta(t, want, got[i][k], 1e-5, "text %d of %d tokens, number %d", i, n, k)
+						}
+					}
+				})
+			}
+		}
+	}
+}
+
+func oneIf(b bool) float64 {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// TestHeadReturnsOneVector: a vector of each text comes back from a device, and none of its tokens, with padding and without.
+func TestHeadReturnsOneVector(t *testing.T) {
+	t.Setenv("XDG_CACHE_HOME", t.TempDir())
+	const length, size = 16, 32
+	texts := make([]string, 64)
+	for i := range texts {
+		texts[i] = strings.Repeat("cat ", length-2)
+	}
+	for _, name := range []string{"minilm", "prompts", "decoder"} {
+		for _, unpad := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s/unpad=%v", name, unpad), func(t *testing.T) {
+				d := drivertest.New(t)
+				o := Options{Sessions: 1, Compile: rlxc.CompileOptions{Backend: "cuda", Unpad: unpad}}
+				m, err := Open(t.Context(), "testdata/"+name, o)
+				require.NoError(t, err)
+				defer m.Close()
+				_, err = m.Embed(t.Context(), texts, EmbedOptions{})
+				require.NoError(t, err)
+				vectors := len(texts) * size * 4
+				reads, err := m.engine.reading(m.heads.pooled.name)
+				require.NoError(t, err)
+				bound, err := inside.Program(reads.programs[0]).Bind(reads.layout.sizes(len(texts), length))
+				require.NoError(t, err)
+				require.Empty(t, bound.Host, "all steps have kernels")
+				require.GreaterOrEqual(t, d.Copied["down"], vectors)
+				require.Less(t, d.Copied["down"], vectors+len(texts)*length, "with the codes of errors")
+			})
+		}
+	}
+}
+
+// TestHeadOfCompiledFiles: the vectors of a compiled file are those of its folder to the last bit, also if the file was compiled without
+// padding, and opening the file packs no weight of the model.
+func TestHeadOfCompiledFiles(t *testing.T) {
+	for _, name := range []string{"minilm", "dense", "decoder", "colbert"} {
+		for _, unpad := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s/unpad=%v", name, unpad), func(t *testing.T) {
+				o := Options{Sessions: 1, Compile: rlxc.CompileOptions{Unpad: unpad}}
+				folder := openModel(t, name, o)
+				d := folder.Description
+				model, err := d.OpenModel()
+				require.NoError(t, err)
+				defer model.Close()
+				compile := o.Compile
+				compile.Unpad = unpad && d.SkipsPadding()
+				program, err := model.Compile(t.Context(), compile)
+				require.NoError(t, err)
+				defer program.Close()
+				beside, err := d.Files()
+				require.NoError(t, err)
+				file := filepath.Join(t.TempDir(), "one.rlxc")
+				require.NoError(t, program.SaveWith(file, beside))
+				compiled, err := Open(t.Context(), file, o)
+				require.NoError(t, err)
+				defer compiled.Close()
+				require.Equal(t, folder.programs[0].Unpadded(), compiled.programs[0].Unpadded())
+				require.Empty(t, compiled.Program().Stats().PackedFor)
+				require.Equal(t, answersOf(t, folder), answersOf(t, compiled))
+			})
+		}
+	}
+}
+
+// TestReadingsShareSessions: calls that read different outputs share the sessions, of which there are never more than run at a time, and
+// each gets what a model without any other call returns, to the last bit, at any sizes.
+func TestReadingsShareSessions(t *testing.T) {
+	texts := mixed()
+	for _, unpad := range []bool{false, true} {
+		t.Run(fmt.Sprintf("unpad=%v", unpad), func(t *testing.T) {
+			o := Options{Sessions: 2, Compile: rlxc.CompileOptions{Unpad: unpad}}
+			m := openModel(t, "minilm", o)
+			for i, some := range [][]string{texts[:7], texts, texts[5:6], texts[20:40], texts[:7]} {
+				fresh, err := Open(t.Context(), "testdata/minilm", o)
+				require.NoError(t, err)
+				want, err := fresh.Embed(t.Context(), some, EmbedOptions{})
+				require.NoError(t, err)
+				got, err := m.Embed(t.Context(), some, EmbedOptions{})
+				require.NoError(t, err)
+				require.Equal(t, want, got, i)
+				wantTokens, err := fresh.EmbedTokens(t.Context(), some, EmbedOptions{})
+				require.NoError(t, err)
+				gotTokens, err := m.EmbedTokens(t.Context(), some, EmbedOptions{})
+				require.NoError(t, err)
+				require.Equal(t, wantTokens, gotTokens, i)
+				require.NoError(t, fresh.Close())
+				m.engine.mu.Lock()
+				require.LessOrEqual(t, len(m.engine.place), 2)
+				require.Equal(t, len(m.engine.place), len(m.engine.idle))
+				m.engine.mu.Unlock()
+			}
+		})
+	}
+}
+
+// TestHeadInSlices: a batch above the memory limit runs in slices, because the head computes each text alone.
+func TestHeadInSlices(t *testing.T) {
+	run := func(name string, limit int64) (out *tensor.Tensor, held int64) {
+		m := openModel(t, name, Options{Sessions: 1, Compile: rlxc.CompileOptions{MemoryLimit: limit, Threads: 1}})
+		reads, err := m.engine.reading(m.heads.pooled.name)
+		require.NoError(t, err)
+		var sequences []*sequence
+		for i := range 24 {
+			ids := make([]int64, 1+i*5%40)
+			for k := range ids {
+				ids[k] = int64(5 + (i+3*k)%20)
+			}
+			sequences = append(sequences, &sequence{ids: ids, types: make([]int64, len(ids)), skip: i % 3})
+		}
+		in, err := reads.layout.tensors(sequences, len(sequences), 40)
+		require.NoError(t, err)
+		s, err := reads.programs[0].NewSession()
+		require.NoError(t, err)
+		defer s.Close()
+		all, err := s.Run(t.Context(), in)
+		require.NoError(t, err)
+		return all[m.heads.pooled.name].Clone(), s.MemoryBytes()
+	}
+	for _, name := range []string{"minilm", "dense", "pooled"} {
+		t.Run(name, func(t *testing.T) {
+			want, whole := run(name, 0)
+			got, sliced := run(name, whole/2)
+			require.LessOrEqual(t, sliced, whole/2)
+			require.Equal(t, want, got)
+		})
+	}
+}
