@@ -149,7 +149,8 @@ func (p *planning) run(c *cobra.Command, args []string) error {
 	}
 	if p.fast > 0 {
 		if len(plan.Stages) > 0 {
-			return usagef("--fast-memory takes models of one stage: sizes of this one depend on the data of %s", strings.Join(plan.Cuts, ", "))
+			return usagef("--fast-memory takes models of one stage: sizes of this one depend on the data of %s",
+				strings.Join(plan.Cuts, ", "))
 		}
 		o := plan.Plan.Options
 		o.Segment = 0 // a limit of a GPU's bindings

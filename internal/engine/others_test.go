@@ -27,7 +27,8 @@ func TestOthers(t *testing.T) {
 	s.Outputs, s.OutputNames = []*ir.Value{s.add(ir.Binary{Fn: ir.Mul}, odd, odd)}, []string{"y"}
 	dev, err := backend.Open(backend.Options{Backend: "cpu", Threads: 1})
 	require.NoError(t, err)
-	p := &Program{plans: plans{device: dev, graph: s.Graph, cache: newCache(0), opts: options.Compile{MemoryLimit: 1 << 20}}}
+	p := &Program{plans: plans{graph: s.Graph,
+		common: common{device: dev, cache: newCache(0), opts: options.Compile{MemoryLimit: 1 << 20}}}}
 	p.main, p.left = newUnit(s.Graph, false, &target.Target{}), func(int) error { return nil }
 	others, err := p.Others(map[string]int{"n": 100})
 	require.NoError(t, err)

@@ -32,7 +32,7 @@ func TestModelsLargerThanTheMachineAreRefused(t *testing.T) {
 		{"the memory is unknown", 0, 0, false},
 	} {
 		t.Run(row.name, func(t *testing.T) {
-			p := &Program{file: text(""), plans: plans{opts: options.Compile{Weights: row.weights}}}
+			p := &Program{file: text(""), plans: plans{common: common{opts: options.Compile{Weights: row.weights}}}}
 			err := p.fits(g, row.available)
 			if !row.refused {
 				require.NoError(t, err)

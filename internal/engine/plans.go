@@ -15,16 +15,21 @@ import (
 // plans are the second stage of a program, bind: they plan stages of the compiled graph, and keep the bindings used last.
 type plans struct {
 	lifetime
-	opts        options.Compile
-	device      backend.Device
-	late        *target.Target         // the device's, if kernels are to read late; nil otherwise
+	common
 	graph       *ir.Graph              // the compiled program
 	main        *unit                  // of graph
 	packing     *packing               // nil unless the program is unpadded
-	cache       *cache                 // of bindings
-	filePacked  bool                   // the file has the weights as kernels read them
-	uploaded    func()                 // is called after each planning: a device with memory of its own has the weights then
 	independent func() (*batch, error) // the proof that elements of a batch are independent, made once
+}
+
+// common is what a program and those that return some of its outputs have in common.
+type common struct {
+	opts       options.Compile
+	device     backend.Device
+	late       *target.Target // the device's, if kernels are to read late; nil otherwise
+	cache      *cache         // of bindings
+	filePacked bool           // the file has the weights as kernels read them
+	uploaded   func()         // is called after each planning: a device with memory of its own has the weights then
 	// pieces holds, by the first byte of a table, the bytes of it that a page fault brings into memory; no entry where that is unknown.
 	pieces map[*byte]int64
 }

@@ -20,8 +20,8 @@ func (p *Program) Returning(outputs []string) (*Program, error) {
 	if err := p.use(); err != nil {
 		return nil, err
 	}
-	r := &Program{plans: plans{opts: p.opts, device: p.device, late: p.late, cache: p.cache, filePacked: p.filePacked, uploaded: p.uploaded,
-		pieces: p.pieces, graph: g, main: newUnit(g, false, p.device.Target())}, file: p.file, bodies: p.bodies, stats: p.stats, tables: p.tables}
+	r := &Program{plans: plans{common: p.common, graph: g, main: newUnit(g, false, p.device.Target())}, file: p.file, bodies: p.bodies,
+		stats: p.stats, tables: p.tables}
 	r.independent = sync.OnceValues(r.findIndependent)
 	r.packing = findPacking(r.main)
 	r.users, r.left = 1, func(users int) error {
