@@ -128,7 +128,8 @@ func compile(ctx context.Context, file Source, graph func() (*ir.Graph, error), 
 	if err := tap(g, o.Taps); err != nil {
 		return nil, err
 	}
-	p := &Program{plans: plans{common: common{opts: o, device: dev, cache: newCache(o.CacheLimit)}, graph: g}, file: file, bodies: map[*ir.Graph]*unit{}}
+	p := &Program{plans: plans{common: common{opts: o, device: dev, cache: newCache(o.CacheLimit)}, graph: g}, file: file,
+		bodies: map[*ir.Graph]*unit{}}
 	p.users, p.left = 1, p.idle
 	p.stats.Level, p.stats.Compiled = o.Level, true
 	if o.LateReads > 0 {
