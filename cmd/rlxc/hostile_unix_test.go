@@ -566,6 +566,36 @@ var attacks = map[string]func(x *target){
 		x.send("/v1/embeddings", body(`{"input": "a", "user": {"x": 0`, `,"\u0061":{}`, hostileBody, `}}`))
 		x.send("/v1/embeddings", io.MultiReader(strings.NewReader(`{"input": "a", "user": {"x": 0`), &names{}))
 	},
+	"texts of strangers": func(x *target) { // which share batches: each has the answer that it has alone
+		routes := []string{"/models/minilm/embed", "/models/classify/predict", "/models/ner/pipeline/token-classification",
+			"/models/splade/predict", "/models/splade/embed_sparse", "/models/colbert/embed_all", "/models/splade/pipeline/fill-mask"}
+		answer := func(c *http.Client, i int) (status int, said any) {
+			text := strings.Repeat("the cat sat on the mat with Anna ", i%3) + fmt.Sprint("dog ", i) + " [MASK]"
+			r, err := http.NewRequestWithContext(x.t.Context(), "POST", x.url+routes[i%len(routes)],
+				strings.NewReader(fmt.Sprintf(`{"inputs": %q}`, text)))
+			require.NoError(x.t, err)
+			r.Header.Set("Authorization", "Bearer k")
+			a, err := c.Do(r)
+			require.NoError(x.t, err)
+			defer a.Body.Close()
+			require.NoError(x.t, json.NewDecoder(a.Body).Decode(&said))
+			return a.StatusCode, said
+		}
+		const texts = 20 * 7 // of each route
+		var statuses [texts]int
+		var alone [texts]any
+		for i := range alone {
+			statuses[i], alone[i] = answer(x.bad, i)
+		}
+		each(texts, func(i int) {
+			for _, c := range []*http.Client{x.bad, x.good} {
+				if status, said := answer(c, i); status != http.StatusTooManyRequests {
+					require.Equal(x.t, statuses[i], status, "%v", said)
+					same(x.t, alone[i], said)
+				}
+			}
+		})
+	},
 	"gRPC messages": func(x *target) {
 		key := metadata.AppendToOutgoingContext(x.t.Context(), "authorization", "Bearer k")
 		small := &oippb.ModelInferRequest_InferInputTensor{Name: "input_ids", Datatype: "INT64", Shape: []int64{1},
@@ -592,6 +622,26 @@ func quick() []string {
 		}
 	}
 	return names
+}
+
+// same compares two values of JSON. Numbers may differ in the last places, because a batch rounds as its size does.
+func same(t *testing.T, want, got any) {
+	switch want := want.(type) {
+	case float64:
+		require.InDelta(t, want, got, 1e-4)
+	case []any:
+		require.Len(t, got, len(want))
+		for i := range want {
+			same(t, want[i], got.([]any)[i])
+		}
+	case map[string]any:
+		require.Len(t, got, len(want))
+		for name := range want {
+			same(t, want[name], got.(map[string]any)[name])
+		}
+	default:
+		require.Equal(t, want, got)
+	}
 }
 
 // A bomb is a compressor of one message.
