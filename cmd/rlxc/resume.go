@@ -187,8 +187,14 @@ func (r *results) add(it item, result any) error {
 	return r.encoder.add(&r.round, it, result)
 }
 
-// pause keeps the part.
-func (r *results) pause() error { return r.part.Close() }
+// pause keeps the part if it has results. An empty one would be set aside by the next command, under another name.
+func (r *results) pause() error {
+	end, err := r.part.Seek(0, io.SeekCurrent)
+	if err = errors.Join(err, r.part.Close()); err != nil || end > int64(r.head) {
+		return err
+	}
+	return os.Remove(r.part.Name())
+}
 
 // finish makes the file of the part.
 func (r *results) finish() error {

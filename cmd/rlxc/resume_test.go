@@ -35,6 +35,18 @@ func TestRoundsReachTheDisk(t *testing.T) {
 	require.ErrorIs(t, r.commit(false), full)
 }
 
+// TestEmptyPartIsRemoved holds that a run without a result leaves nothing that the next command would set aside.
+func TestEmptyPartIsRemoved(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "v.npy")
+	for range 2 { // a new part, and one that is empty
+		r, err := openResults(file, "run", &matrix{1, "float32", false}, nil)
+		require.NoError(t, err)
+		require.NoError(t, r.pause())
+		require.NoFileExists(t, file+".part")
+		require.NoError(t, os.WriteFile(file+".part", nil, 0o600))
+	}
+}
+
 // TestDamagedPart holds that rounds of a part that do not check are not taken over, whatever is wrong with them, and those before are.
 func TestDamagedPart(t *testing.T) {
 	const size = 2
