@@ -52,13 +52,17 @@ func allTokens(n, skip int) (from, to int) { return skip, n }
 func tokensInput(p Pooling) string { return "pooling_" + string(p) + "_tokens" }
 func scaleInput(p Pooling) string  { return "pooling_" + string(p) + "_scale" }
 
-// A head is the modules of a model that its program computes.
+// A head is what a program computes of one of the model's outputs: the modules of an embedding model, of the vectors of tokens, or what a
+// judge reads, of the logits of tokens.
 type head struct {
 	hidden          string   // name of the output whose vectors it takes
 	tokens          []layer  // for the vector of each token
 	pooling         *pooling // nil if the vectors of tokens are the result
 	texts           []layer  // for the vector of each text
 	vectors, pooled string   // names of its outputs; "" for none
+
+	judges  bool    // the output hidden is logits of words, and pooled those of the last token
+	answers []int64 // columns of the logits that remain, for a judge; nil for all
 }
 
 // skipsPrompt reports whether the tokens of a prompt do not count.
@@ -72,6 +76,10 @@ func (h *head) appendTo(g *ir.Graph) error {
 	}
 	b := newHeadBuilder(g, g.Outputs[at])
 	x := b.x
+	if h.judges {
+		b.output(h.pooled, b.columns(b.last(x), h.answers))
+		return b.err
+	}
 	if x.Type.DType != tensor.F32 {
 		x = b.op(ir.Cast{To: tensor.F32}, x)
 	}
@@ -163,6 +171,43 @@ func (b *headBuilder) output(name string, x *ir.Value) {
 // column returns column i of a matrix, [rows,1].
 func (b *headBuilder) column(x *ir.Value, i int) *ir.Value {
 	return b.op(ir.Slice{Starts: ir.Dims(0, i), Sizes: ir.Shape{x.Type.Shape[0], ir.N(1)}, Steps: []int{1, 1}}, x)
+}
+
+// columns returns columns of a matrix, or the matrix if they are nil.
+func (b *headBuilder) columns(x *ir.Value, at []int64) *ir.Value {
+	if at == nil {
+		return x
+	}
+	size, ok := x.Type.Shape[1].Const()
+	var all []*ir.Value
+	for _, i := range at {
+		if ok && i >= int64(size) && b.err == nil {
+			b.err = fmt.Errorf("the model returns the logits of %d words, but its tokenizer has the token %d", size, i)
+			return x
+		}
+		all = append(all, b.column(x, int(i)))
+	}
+	return b.op(ir.Concat{Axis: 1}, all...)
+}
+
+// last returns what v has for the last token of each text, [batch,size]. A product by constant weights is computed for these tokens alone.
+func (b *headBuilder) last(v *ir.Value) *ir.Value {
+	n := v.Def
+	if n != nil && (n.Op.Kind() == ir.KindMatMul || n.Op.Kind() == ir.KindMatMulNBits || n.Op.Kind() == ir.KindCast) {
+		x, constant := n.Inputs[0].Type.Shape, true
+		for _, w := range n.Inputs[1:] {
+			constant = constant && (w == nil || w.IsConst() && len(w.Type.Shape) <= 2)
+		}
+		if constant && len(x) == 3 && x[0].Equal(v.Type.Shape[0]) && x[1].Equal(v.Type.Shape[1]) {
+			in := slices.Clone(n.Inputs)
+			in[0] = b.last(in[0])
+			return b.op(n.Op, in...)
+		}
+	}
+	if v.Type.DType == tensor.F32 {
+		return b.pool(v, PoolLastToken)
+	}
+	return b.op(ir.Cast{To: v.Type.DType}, b.pool(b.op(ir.Cast{To: tensor.F32}, v), PoolLastToken))
 }
 
 // pool returns the vectors of texts, [batch,size], by the vectors of their tokens.

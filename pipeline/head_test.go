@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -12,6 +13,7 @@ import (
 	"github.com/rlxc/rlxc"
 	"github.com/rlxc/rlxc/internal/drivertest"
 	"github.com/rlxc/rlxc/internal/inside"
+	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/tensor"
 )
 
@@ -206,4 +208,31 @@ func TestHeadInSlices(t *testing.T) {
 			require.Equal(t, want, got)
 		})
 	}
+}
+
+// TestJudgeComputesLastLogits: a decoder that reranks computes no logits but those of the last token, and returns two numbers for each
+// document.
+func TestJudgeComputesLastLogits(t *testing.T) {
+	for _, variant := range []string{"", "cached"} {
+		t.Run("variant="+variant, func(t *testing.T) {
+			m := openJudge(t, filepath.Join("testdata", "judges", "qwen3"), variant != "", Options{Variant: variant})
+			logits := m.model.Outputs()[slices.Index(namesOf(m.model.Outputs()), m.heads.logits.name)]
+			reads, err := m.engine.reading(m.heads.judged.name)
+			require.NoError(t, err)
+			require.Equal(t, []string{logits.Shape[0], "2"}, reads.programs[0].Outputs()[0].Shape)
+			for _, n := range inside.Program(reads.programs[0]).Graph().Nodes {
+				for _, v := range n.Outputs {
+					require.NotEqual(t, logits.Shape, sizesOf(v.Type.Shape), "node %s computes logits of all tokens", n.Label())
+				}
+			}
+		})
+	}
+}
+
+func sizesOf(s ir.Shape) []string {
+	var all []string
+	for _, d := range s {
+		all = append(all, d.String())
+	}
+	return all
 }

@@ -66,14 +66,14 @@ func (d *Description) findJudge(heads outputs) *judge {
 	return j
 }
 
-// findAnswers finds the ids of the words that a judge answers with.
+// findAnswers finds the ids of the words that a judge answers with: yes, no.
 func (m *Model) findAnswers() error {
-	for i, token := range []string{m.judge.yes, m.judge.no} {
+	for _, token := range []string{m.judge.yes, m.judge.no} {
 		id, ok := m.tok.ID(token)
 		if !ok {
 			return fmt.Errorf("%s has no token %q, which rerankers of the form of %s answer with", m.Tokenizer, token, m.judge.model)
 		}
-		m.answers[i] = id
+		m.head.answers = append(m.head.answers, id)
 	}
 	return nil
 }
@@ -178,15 +178,11 @@ func (m *Model) judged(ctx context.Context, pairs []Pair, o RerankOptions) ([][]
 
 // verdict is the logit of yes less that of no at the last position of a sequence.
 func (m *Model) verdict(b *batch, at int) ([]float64, error) {
-	logits, tokens, size, err := b.tokenVectors(m.heads.logits, at)
+	logits, err := b.textVector(m.heads.judged, at)
 	if err != nil {
 		return nil, err
 	}
-	last := logits[(tokens-1)*size:]
-	if most := max(m.answers[0], m.answers[1]); most >= int64(size) {
-		return nil, fmt.Errorf("pipeline: the model returns the logits of %d words, but its tokenizer has the token %d", size, most)
-	}
-	return []float64{float64(last[m.answers[0]]) - float64(last[m.answers[1]])}, nil
+	return []float64{float64(logits[0]) - float64(logits[1])}, nil
 }
 
 // A round is the sequences of a call that run together, and the prefixes that some of them share.
@@ -239,7 +235,7 @@ func (r *round) run(ctx context.Context) error {
 	if u, ok := ctx.Value(usageKey{}).(*Usage); ok {
 		u.Tokens, u.Queued = u.Tokens+prefixes.Tokens, u.Queued+prefixes.Queued
 	}
-	return r.m.run(ctx, r.sequences, r.m.heads.logits.name)
+	return r.m.run(ctx, r.sequences, r.m.heads.judged.name)
 }
 
 // close forgets the sequences and gives the memory of the prefixes back.

@@ -124,6 +124,7 @@ type outputs struct {
 	sparse  output // weights; of any form
 	vectors output // a vector for each token, for MaxSim
 	spans   output // scores of words, by labels that the caller names
+	judged  output // logits of the last token of each text, that the model's head takes of logits
 }
 
 // outputNames are the names that exporters give to outputs, in order of preference.
@@ -188,14 +189,28 @@ func (d *Description) findOutputs(model *rlxc.Model, l *layout) (outputs, error)
 
 // newHead returns the head of a model with these outputs. It sets the outputs that the head makes. It returns nil if the files name no
 // modules, or if the model has no vector for each token.
-func (d *Description) newHead(model *rlxc.Model, l *layout, o *outputs) *head {
+func (d *Description) newHead(model *rlxc.Model, l *layout, o *outputs, judge *judge) *head {
 	infos := model.Outputs()
-	at := slices.IndexFunc(infos, func(v rlxc.ValueInfo) bool { return v.Name == o.hidden.name })
-	if o.hidden.form != tokenVectors || !l.all(infos[at].Shape[1]) {
+	names := namesOf(infos)
+	from := o.hidden
+	if judge != nil {
+		from = o.logits
+	}
+	if from.form != tokenVectors || !l.all(infos[slices.Index(names, from.name)].Shape[1]) {
 		return nil
 	}
-	h := &head{hidden: o.hidden.name}
-	names := namesOf(infos)
+	name := func(name string) output {
+		for slices.Contains(names, name) {
+			name += "_"
+		}
+		return output{name: name}
+	}
+	h := &head{hidden: from.name, judges: judge != nil}
+	if h.judges {
+		o.judged = name("last_logits")
+		o.judged.form, h.pooled = textVectors, o.judged.name
+		return h
+	}
 	for i := range d.modules {
 		switch m := &d.modules[i]; {
 		case m.kind == "Pooling":
@@ -208,12 +223,6 @@ func (d *Description) newHead(model *rlxc.Model, l *layout, o *outputs) *head {
 	}
 	if n := len(h.texts); d.normalizes() {
 		h.texts = h.texts[:n-1] // embed does that
-	}
-	name := func(name string) output {
-		for slices.Contains(names, name) {
-			name += "_"
-		}
-		return output{name: name}
 	}
 	if len(h.tokens) > 0 {
 		o.layered = name("token_vectors")

@@ -81,9 +81,8 @@ type Model struct {
 	engine   *padded
 	schedule *scheduler
 	heads    outputs
-	head     *head    // nil if the program computes nothing after the model
-	judge    *judge   // nil unless a decoder reranks
-	answers  [2]int64 // token ids of yes and no, of a judge
+	head     *head  // nil if the program computes nothing after the model
+	judge    *judge // nil unless a decoder reranks
 
 	marked   sync.Once
 	hasMarks bool // see wordPieces
@@ -244,7 +243,7 @@ func (d *Description) usual(model *rlxc.Model, o outputs) []string {
 	reads, ok := map[Task][]output{Embedding: {o.pooled}, Sparse: {cmp.Or(o.sparse, o.logits)},
 		MultiVector: {cmp.Or(o.vectors, o.layered, o.hidden)}, Answering: {o.start, o.end}, ZeroShotTag: {o.spans}}[d.Task]
 	if !ok {
-		reads = []output{o.logits}
+		reads = []output{cmp.Or(o.judged, o.logits)}
 	}
 	var names []string
 	for _, x := range reads {
@@ -294,7 +293,11 @@ func (d *Description) meet(model *rlxc.Model) (outputs, *judge, *head, error) {
 		return outputs{}, nil, nil, err
 	}
 	judge := d.findJudge(heads)
-	return heads, judge, d.newHead(model, named, &heads), nil
+	head := d.newHead(model, named, &heads, judge)
+	if head == nil {
+		judge = nil // its logits leave tokens out
+	}
+	return heads, judge, head, nil
 }
 
 // width returns the number of words of the longest entity that a GLiNER model labels; 0 for other models.

@@ -190,7 +190,7 @@ func TestPrefixesAreInTheAccount(t *testing.T) {
 	require.EqualValues(t, 2*2*2*8*4, bytes)
 	require.Positive(t, seen[0])
 	require.Zero(t, seen[0]%bytes)
-	reads, err := m.engine.reading(m.heads.logits.name)
+	reads, err := m.engine.reading(m.heads.judged.name)
 	require.NoError(t, err)
 	need, err := m.engine.sequences(extent{reads, 100, 8})
 	require.NoError(t, err)
