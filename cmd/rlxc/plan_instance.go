@@ -205,7 +205,7 @@ func (p *planning) planInstance(c *cobra.Command) error {
 	return err
 }
 
-// writeCSV writes the file that --csv asks for.
+// writeCSV writes the intervals and their offsets to the file of --csv, if there is one.
 func (i *intervals) writeCSV(problem *planner.Problem, plan *planner.Plan) error {
 	if i.csv == "" {
 		return nil
