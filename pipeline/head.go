@@ -39,12 +39,16 @@ var poolers = map[Pooling]pooler{
 	}},
 	PoolLastToken: {tokens: func(n, skip int) (from, to int) { return max(n-1, skip), n }},
 	PoolMax:       {tokens: allTokens, most: true},
+	poolSum:       {tokens: allTokens},
 	PoolMean:      {tokens: allTokens, scale: func(from, to int) float64 { return 1 / float64(max(to-from, 1)) }},
 	PoolMeanSqrt:  {tokens: allTokens, scale: func(from, to int) float64 { return 1 / math.Sqrt(float64(max(to-from, 1))) }},
 	PoolWeightedMean: {tokens: allTokens, weigh: true, scale: func(from, to int) float64 {
 		return 2 / float64(max(to*(to+1)-from*(from+1), 1))
 	}},
 }
+
+// poolSum is the pooling of SPLADE models that add up weights. No file names it.
+const poolSum Pooling = "sum"
 
 func allTokens(n, skip int) (from, to int) { return skip, n }
 
@@ -53,7 +57,7 @@ func tokensInput(p Pooling) string { return "pooling_" + string(p) + "_tokens" }
 func scaleInput(p Pooling) string  { return "pooling_" + string(p) + "_scale" }
 
 // A head is what a program computes of one of the model's outputs: the modules of an embedding model, of the vectors of tokens, or what a
-// judge reads, of the logits of tokens.
+// judge or a SPLADE model reads, of the logits of tokens.
 type head struct {
 	hidden          string   // name of the output whose vectors it takes
 	tokens          []layer  // for the vector of each token
@@ -61,6 +65,7 @@ type head struct {
 	texts           []layer  // for the vector of each text
 	vectors, pooled string   // names of its outputs; "" for none
 
+	sparse  *splade // what becomes of the output hidden, which is logits of words; nil for other models
 	judges  bool    // the output hidden is logits of words, and pooled those of the last token
 	answers []int64 // columns of the logits that remain, for a judge; nil for all
 }
@@ -76,6 +81,10 @@ func (h *head) appendTo(g *ir.Graph) error {
 	}
 	b := newHeadBuilder(g, g.Outputs[at])
 	x := b.x
+	if h.sparse != nil {
+		b.output(h.pooled, b.splade(x, *h.sparse))
+		return b.err
+	}
 	if h.judges {
 		b.output(h.pooled, b.columns(b.last(x), h.answers))
 		return b.err
@@ -171,6 +180,21 @@ func (b *headBuilder) output(name string, x *ir.Value) {
 // column returns column i of a matrix, [rows,1].
 func (b *headBuilder) column(x *ir.Value, i int) *ir.Value {
 	return b.op(ir.Slice{Starts: ir.Dims(0, i), Sizes: ir.Shape{x.Type.Shape[0], ir.N(1)}, Steps: []int{1, 1}}, x)
+}
+
+// splade returns a number for each text and word: the largest logit, or the sum of the tokens' weights.
+func (b *headBuilder) splade(x *ir.Value, how splade) *ir.Value {
+	if x.Type.DType != tensor.F32 {
+		x = b.op(ir.Cast{To: tensor.F32}, x)
+	}
+	if !how.sum {
+		return b.pool(x, PoolMax)
+	}
+	x = b.op(ir.Unary{Fn: ir.Relu}, x)
+	for range how.logs() {
+		x = b.op(ir.Unary{Fn: ir.Log}, b.binary(ir.Add, x, b.number(1)))
+	}
+	return b.pool(x, poolSum)
 }
 
 // columns returns columns of a matrix, or the matrix if they are nil.

@@ -15,6 +15,7 @@ import (
 	"github.com/rlxc/rlxc/internal/inside"
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/tensor"
+	"github.com/rlxc/rlxc/tokenizer"
 )
 
 // TestPoolings holds each pooling, with and without the tokens of the prompt, to its definition over the vectors of the tokens: of a
@@ -207,6 +208,61 @@ func TestHeadInSlices(t *testing.T) {
 			require.LessOrEqual(t, sliced, whole/2)
 			require.Equal(t, want, got)
 		})
+	}
+}
+
+// TestSparseReturnsOneRow: the program returns a number for each text and word, and none for a token. The weights are those of the
+// definition over the logits of the tokens.
+func TestSparseReturnsOneRow(t *testing.T) {
+	texts := mixed()[:9]
+	for _, strategy := range []string{"max", "sum"} {
+		for _, activation := range []string{"relu", "log1p_relu"} {
+			t.Run(strategy+"/"+activation, func(t *testing.T) {
+				folder := copyModel(t, "splade")
+				write(t, filepath.Join(folder, "1_SpladePooling", "config.json"),
+					fmt.Sprintf(`{"pooling_strategy": %q, "activation_function": %q}`, strategy, activation))
+				m, err := Open(t.Context(), folder, Options{})
+				require.NoError(t, err)
+				defer m.Close()
+				reads, err := m.engine.reading(m.heads.weighed.name)
+				require.NoError(t, err)
+				require.Len(t, reads.programs[0].Outputs()[0].Shape, 2)
+				got, err := m.EmbedSparse(t.Context(), texts, EmbedOptions{})
+				require.NoError(t, err)
+				encodings, err := m.Encode(t.Context(), tokenizer.Texts(texts...), 0)
+				require.NoError(t, err)
+				sequences := make([]*sequence, len(texts))
+				for i, e := range encodings {
+					sequences[i] = &sequence{ids: e.InputIDs, types: e.TokenTypeIDs, take: func(b *batch, at int) error {
+						logits, tokens, size, err := b.tokenVectors(m.heads.logits, at)
+						found := 0
+						for k := range size {
+							want := 0.0
+							for j := range tokens {
+								w := math.Log1p(max(float64(logits[j*size+k]), 0))
+								if activation == "log1p_relu" {
+									w = math.Log1p(w)
+								}
+								if strategy == "sum" {
+									want += w
+								} else {
+									want = max(want, w)
+								}
+							}
+							if want > 1e-5 {
+								n, ok := slices.BinarySearch(got[i].Indices, int32(k))
+								require.True(t, ok)
+								require.InDelta(t, want, got[i].Values[n], 1e-5*max(1, want))
+								found++
+							}
+						}
+						require.Positive(t, found)
+						return err
+					}}
+				}
+				require.NoError(t, m.run(t.Context(), sequences, m.heads.logits.name))
+			})
+		}
 	}
 }
 

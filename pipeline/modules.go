@@ -75,6 +75,14 @@ type splade struct {
 	twice bool // log(1+x) is taken twice
 }
 
+// logs is how many times log(1+x) is taken.
+func (s splade) logs() int {
+	if s.twice {
+		return 2
+	}
+	return 1
+}
+
 // A layer changes vectors. build appends it to a graph: x and the result are [batch,size] or [batch,tokens,size].
 type layer interface {
 	build(b *headBuilder, x *ir.Value) *ir.Value

@@ -124,6 +124,7 @@ type outputs struct {
 	sparse  output // weights; of any form
 	vectors output // a vector for each token, for MaxSim
 	spans   output // scores of words, by labels that the caller names
+	weighed output // a number for each text and word, that the model's head makes of logits
 	judged  output // logits of the last token of each text, that the model's head takes of logits
 }
 
@@ -193,7 +194,9 @@ func (d *Description) newHead(model *rlxc.Model, l *layout, o *outputs, judge *j
 	infos := model.Outputs()
 	names := namesOf(infos)
 	from := o.hidden
-	if judge != nil {
+	weighs := o.logits.form == tokenVectors && !o.sparse.form.perToken() && d.Task != Tagging &&
+		(d.Task == Sparse || o.hidden.form != tokenVectors)
+	if weighs || judge != nil {
 		from = o.logits
 	}
 	if from.form != tokenVectors || !l.all(infos[slices.Index(names, from.name)].Shape[1]) {
@@ -206,6 +209,16 @@ func (d *Description) newHead(model *rlxc.Model, l *layout, o *outputs, judge *j
 		return output{name: name}
 	}
 	h := &head{hidden: from.name, judges: judge != nil}
+	if weighs && !h.judges {
+		o.weighed = name("word_weights")
+		o.weighed.form, h.pooled, h.sparse = textVectors, o.weighed.name, &splade{}
+		for i := range d.modules {
+			if m := &d.modules[i]; m.kind == "SpladePooling" {
+				h.sparse = &m.splade
+			}
+		}
+		return h
+	}
 	if h.judges {
 		o.judged = name("last_logits")
 		o.judged.form, h.pooled = textVectors, o.judged.name

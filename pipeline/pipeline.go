@@ -240,7 +240,7 @@ func (h *head) compile(ctx context.Context, model *rlxc.Model, o rlxc.CompileOpt
 
 // usual returns the names of the outputs that sequences of the model's task read, or of all outputs if the model lacks one for the task.
 func (d *Description) usual(model *rlxc.Model, o outputs) []string {
-	reads, ok := map[Task][]output{Embedding: {o.pooled}, Sparse: {cmp.Or(o.sparse, o.logits)},
+	reads, ok := map[Task][]output{Embedding: {o.pooled}, Sparse: {cmp.Or(o.sparse, o.weighed, o.logits)},
 		MultiVector: {cmp.Or(o.vectors, o.layered, o.hidden)}, Answering: {o.start, o.end}, ZeroShotTag: {o.spans}}[d.Task]
 	if !ok {
 		reads = []output{cmp.Or(o.judged, o.logits)}

@@ -47,23 +47,18 @@ func (m *Model) EmbedSparse(ctx context.Context, texts []string, o EmbedOptions)
 	if err != nil {
 		return nil, err
 	}
-	how := splade{}
-	for _, module := range m.modules {
-		if module.kind == "SpladePooling" {
-			how = module.splade
-		}
-	}
 	from := m.heads.sparse
 	weigh := func(b *batch, at int, e tokenizer.Encoding) (SparseVector, error) { return m.weighTokens(b, at, e) }
 	if !m.heads.sparse.form.perToken() {
 		if err := m.pickled("sparse_linear.pt", "sparse_vecs"); err != nil {
 			return nil, err
 		}
-		if !m.weighsWords() {
+		if from = m.heads.weighed; from.form != textVectors {
 			return nil, m.lacks("embed sparsely")
 		}
-		from = m.heads.logits
-		weigh = func(b *batch, at int, _ tokenizer.Encoding) (SparseVector, error) { return how.pool(b, at, from) }
+		weigh = func(b *batch, at int, _ tokenizer.Encoding) (SparseVector, error) {
+			return m.head.sparse.weigh(b, at, from)
+		}
 	}
 	encodings, err := m.sequences(ctx, texts, prompt, m.MaxLength, o.Truncated, o.Encode...)
 	if err != nil {
@@ -85,38 +80,23 @@ func (m *Model) EmbedSparse(ctx context.Context, texts []string, o EmbedOptions)
 	return out, nil
 }
 
-// pool makes a sparse vector of a sequence's logits: log(1+max(x,0)), the largest or the sum over the tokens (T. Formal, B. Piwowarski,
-// S. Clinchant: SPLADE, 2021).
-func (s splade) pool(b *batch, at int, logits output) (v SparseVector, err error) {
-	data, tokens, size, err := b.tokenVectors(logits, at)
-	if err != nil {
-		return v, err
-	}
-	weight := func(x float32) float64 {
-		w := math.Log1p(float64(x))
-		if s.twice {
-			w = math.Log1p(w)
+// weigh makes a sparse vector of what the head returns for a text: log(1+max(x,0)), the largest or the sum over the tokens (T. Formal,
+// B. Piwowarski, S. Clinchant: SPLADE, 2021).
+func (s *splade) weigh(b *batch, at int, words output) (v SparseVector, err error) {
+	data, err := b.textVector(words, at)
+	for k, x := range data {
+		if x <= 0 || err != nil {
+			continue
 		}
-		return w
-	}
-	for k := range size {
-		sum, most := 0.0, float32(0)
-		for t := range tokens {
-			if x := data[t*size+k]; x > 0 {
-				most = max(most, x)
-				if s.sum {
-					sum += weight(x)
-				}
+		w := float64(x)
+		for range s.logs() {
+			if !s.sum { // else the head has done so
+				w = math.Log1p(w)
 			}
 		}
-		if most > 0 {
-			if !s.sum {
-				sum = weight(most)
-			}
-			v.Indices, v.Values = append(v.Indices, int32(k)), append(v.Values, float32(sum))
-		}
+		v.Indices, v.Values = append(v.Indices, int32(k)), append(v.Values, float32(w))
 	}
-	return v, nil
+	return v, err
 }
 
 // weighTokens makes a sparse vector of a sequence's tokens and the weight of each: the largest of a word's, special tokens
