@@ -188,15 +188,15 @@ func (d *Description) findOutputs(model *rlxc.Model, l *layout) (outputs, error)
 	return o, nil
 }
 
-// newHead returns the head of a model with these outputs. It sets the outputs that the head makes. It returns nil if the files name no
-// modules, or if the model has no vector for each token.
-func (d *Description) newHead(model *rlxc.Model, l *layout, o *outputs, judge *judge) *head {
+// newHead returns the head of a model with these outputs. It sets the outputs that the head makes. judges says that the model is a decoder
+// that reranks. newHead returns nil if the files name no modules, or if the model has no vector for each token.
+func (d *Description) newHead(model *rlxc.Model, l *layout, o *outputs, judges bool) *head {
 	infos := model.Outputs()
 	names := namesOf(infos)
 	from := o.hidden
 	weighs := o.logits.form == tokenVectors && !o.sparse.form.perToken() && d.Task != Tagging &&
 		(d.Task == Sparse || o.hidden.form != tokenVectors)
-	if weighs || judge != nil {
+	if weighs || judges {
 		from = o.logits
 	}
 	if from.form != tokenVectors || !l.all(infos[slices.Index(names, from.name)].Shape[1]) {
@@ -208,7 +208,7 @@ func (d *Description) newHead(model *rlxc.Model, l *layout, o *outputs, judge *j
 		}
 		return output{name: name}
 	}
-	h := &head{hidden: from.name, judges: judge != nil}
+	h := &head{hidden: from.name, judges: judges}
 	if weighs && !h.judges {
 		o.weighed = name("word_weights")
 		o.weighed.form, h.pooled, h.sparse = textVectors, o.weighed.name, &splade{}

@@ -293,7 +293,7 @@ func (d *Description) meet(model *rlxc.Model) (outputs, *judge, *head, error) {
 		return outputs{}, nil, nil, err
 	}
 	judge := d.findJudge(heads)
-	head := d.newHead(model, named, &heads, judge)
+	head := d.newHead(model, named, &heads, judge != nil)
 	if head == nil {
 		judge = nil // its logits leave tokens out
 	}
