@@ -27,6 +27,7 @@ var imports = map[string][]string{
 	"tensor":            {"internal/files", "internal/jsontext"},
 	"internal/files":    {},
 	"internal/jsontext": {},
+	"internal/imaging":  {},
 	"planner":           {"internal/page"},
 	"tokenizer":         {"internal/files", "internal/oniguruma"},
 	"hub":               {},

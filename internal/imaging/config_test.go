@@ -1,0 +1,137 @@
+package imaging
+
+import (
+	"io/fs"
+	"sync"
+	"testing"
+	"testing/fstest"
+
+	"github.com/stretchr/testify/require"
+)
+
+func model(files ...string) fs.FS {
+	out := fstest.MapFS{}
+	for i := 0; i < len(files); i += 2 {
+		out[files[i]] = &fstest.MapFile{Data: []byte(files[i+1])}
+	}
+	return out
+}
+
+const preprocessor = "preprocessor_config.json"
+
+func TestFilesOfAllGenerationsAreRead(t *testing.T) {
+	for _, x := range []struct {
+		name  string
+		files []string
+		want  Shape // of an image of 400×300 pixels
+	}{
+		{"defaults", []string{preprocessor, `{"image_processor_type":"CLIPImageProcessor"}`}, Shape{224, 224, 224, 224}},
+		{"fast", []string{preprocessor, `{"image_processor_type":"ViTImageProcessorFast","size":{"height":96,"width":64}}`}, Shape{96, 64, 96, 64}},
+		{"feature extractor", []string{preprocessor, `{"feature_extractor_type":"DeiTFeatureExtractor","size":256,"crop_size":[8,9]}`},
+			Shape{8, 9, 8, 9}},
+		{"null", []string{preprocessor, `{"image_processor_type":"CLIPImageProcessor","size":null,"crop_size":null,"image_mean":null}`},
+			Shape{224, 224, 224, 224}},
+		{"model type", []string{preprocessor, `{"size":32}`, "config.json", `{"model_type":"swinv2"}`}, Shape{32, 32, 32, 32}},
+		{"nested", []string{preprocessor, `{"image_processor_type":"Broken"}`,
+			"processor_config.json", `{"image_processor":{"image_processor_type":"SiglipImageProcessor","size":{"height":48,"width":48}}}`},
+			Shape{48, 48, 48, 48}},
+		{"processor without images", []string{preprocessor, `{"image_processor_type":"BlipImageProcessor"}`,
+			"processor_config.json", `{"processor_class":"X"}`}, Shape{384, 384, 384, 384}},
+		{"one number for the shortest edge", []string{preprocessor, `{"image_processor_type":"CLIPImageProcessor","size":60,"do_center_crop":false}`},
+			Shape{60, 80, 60, 80}},
+		{"one number with a longest edge", []string{preprocessor, `{"image_processor_type":"DetrImageProcessor","size":60,"max_size":70}`},
+			Shape{52, 70, 52, 70}},
+		{"two edges", []string{preprocessor, `{"image_processor_type":"YolosImageProcessor"}`}, Shape{800, 1056, 800, 1056}},
+		{"pad_size", []string{preprocessor, `{"image_processor_type":"DetrImageProcessor","pad_size":{"height":1000,"width":1400}}`},
+			Shape{1000, 1400, 800, 1066}},
+		{"no resize", []string{preprocessor, `{"image_processor_type":"ViTImageProcessor","do_resize":false}`}, Shape{300, 400, 300, 400}},
+	} {
+		t.Run(x.name, func(t *testing.T) {
+			p, err := Load(model(x.files...))
+			require.NoError(t, err)
+			s, err := p.Shape(400, 300)
+			require.NoError(t, err)
+			require.Equal(t, x.want, s)
+		})
+	}
+}
+
+func TestUnsupportedProcessorsAreNamed(t *testing.T) {
+	for _, x := range []struct{ name, file, err string }{
+		{"class", `{"image_processor_type":"SamImageProcessor"}`,
+			"preprocessor_config.json: image processor SamImageProcessor is not supported: describe what it does as one of BeitImageProcessor"},
+		{"no class", `{}`, `no image_processor_type, and none follows from model type ""`},
+		{"form of size", `{"image_processor_type":"ViTImageProcessor","size":{"longest_edge":224}}`, "ViTImageProcessor: size has an unsupported form"},
+		{"key of size", `{"image_processor_type":"ViTImageProcessor","size":{"min_pixels":224}}`, `size {"min_pixels":224}: want a number`},
+		{"huge size", `{"image_processor_type":"ViTImageProcessor","size":1000000}`, "want 1 to 65535 pixels"},
+		{"ConvNeXT's size", `{"image_processor_type":"ConvNextImageProcessor","size":{"height":8,"width":8}}`,
+			"ConvNextImageProcessor has size without shortest_edge"},
+		{"crop beside crop_pct", `{"image_processor_type":"ConvNextImageProcessor","size":224,"do_center_crop":true}`, "do_center_crop beside crop_pct"},
+		{"crop without a size", `{"image_processor_type":"ViTImageProcessor","do_center_crop":true}`, "crop_size has no height and width"},
+		{"channels", `{"image_processor_type":"ViTImageProcessor","image_mean":[0.5]}`, "want 3 numbers, for red, green and blue"},
+		{"deviation of 0", `{"image_processor_type":"ViTImageProcessor","image_std":0}`, "image_std contains 0"},
+		{"filter", `{"image_processor_type":"ViTImageProcessor","resample":9}`, "resample 9 is unknown"},
+		{"padding", `{"image_processor_type":"DetrImageProcessor","pad_size":{"height":9}}`, "pad_size has no height and width"},
+		{"no JSON", `{`, "unexpected end of JSON input"},
+	} {
+		t.Run(x.name, func(t *testing.T) {
+			_, err := Load(model(preprocessor, x.file))
+			require.ErrorContains(t, err, x.err)
+		})
+	}
+	_, err := Load(model())
+	require.ErrorIs(t, err, fs.ErrNotExist)
+}
+
+func TestNarrowImagesAreRejectedByTheirSize(t *testing.T) {
+	for _, x := range []struct {
+		name, file    string
+		width, height int
+		err           string
+	}{
+		{"empty", `{"image_processor_type":"DetrImageProcessor"}`, 10000, 1, "image of 10000×1 pixels is too narrow: it would be resized to 1333×0"},
+		{"huge", `{"image_processor_type":"CLIPImageProcessor","do_center_crop":false}`, 1, 65535, "and the limit is 89478485 pixels"},
+		{"padding", `{"image_processor_type":"DetrImageProcessor","pad_size":64}`, 30, 30, "which is more than pad_size: 64×64"},
+	} {
+		t.Run(x.name, func(t *testing.T) {
+			p, err := Load(model(preprocessor, x.file))
+			require.NoError(t, err)
+			_, err = p.Shape(x.width, x.height)
+			require.ErrorContains(t, err, x.err)
+		})
+	}
+	p, err := Load(model(preprocessor, `{"image_processor_type":"CLIPImageProcessor"}`))
+	require.NoError(t, err)
+	tensor := make([]float32, 3*224*224)
+	before := allocated()
+	require.NoError(t, p.Float32(tensor, newRaster(1, 65535)), "the part that a crop leaves is small")
+	require.Less(t, allocated()-before, int64(16<<20))
+	require.ErrorContains(t, p.Float32(tensor[1:], newRaster(1, 1)), "tensor of 150527 values for an image that has 150528")
+}
+
+func TestEveryClassHasDefaultsThatWork(t *testing.T) {
+	for name := range classes {
+		p, err := parse([]byte(`{"image_processor_type":"`+name+`"}`), "")
+		require.NoError(t, err, name)
+		_, err = p.Shape(400, 300)
+		require.NoError(t, err, name)
+	}
+}
+
+func TestProcessorIsSharedByGoroutines(t *testing.T) {
+	r := decode(t, recorded(t), "png-rgb.png")
+	p, err := parse([]byte(`{"image_processor_type":"CLIPImageProcessor"}`), "")
+	require.NoError(t, err)
+	var results [2][]float32
+	var wait sync.WaitGroup
+	for i := range results {
+		wait.Go(func() {
+			results[i] = make([]float32, 3*224*224)
+			if err := p.Float32(results[i], r); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wait.Wait()
+	require.Equal(t, results[0], results[1])
+}

@@ -1,0 +1,132 @@
+package imaging
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"hash/crc32"
+	"io/fs"
+	"math/rand/v2"
+	"path"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// damaged returns a changed copy of a file: overwritten numbers and bytes, parts that are missing, repeated or exchanged.
+func damaged(file []byte, rng *rand.Rand) []byte {
+	out := bytes.Clone(file)
+	for range 1 + rng.IntN(3) {
+		if len(out) < 8 {
+			return out
+		}
+		at := rng.IntN(len(out) - 4)
+		if rng.IntN(2) == 0 {
+			at = rng.IntN(min(len(out)-4, 64)) // headers
+		}
+		end := at + rng.IntN(min(len(out)-at, 64))
+		switch rng.IntN(7) {
+		case 0:
+			out[at] ^= 1 << rng.IntN(8)
+		case 1:
+			out[at] = byte(rng.Uint32())
+		case 2:
+			binary.BigEndian.PutUint32(out[at:], []uint32{0, 1, 0xffff, 0x7fffffff, 0xffffffff}[rng.IntN(5)])
+		case 3:
+			binary.LittleEndian.PutUint32(out[at:], rng.Uint32()>>rng.IntN(32))
+		case 4:
+			out = out[:at]
+		case 5:
+			out = append(out[:end:end], out[at:]...)
+		case 6:
+			out = append(out[:at:at], out[end:]...)
+		}
+	}
+	return out
+}
+
+// TestDamagedImagesFailWithOneError holds that a damaged file gives an image of its header's size or one line of error, and that decoding
+// holds no more memory than the header announced. With the large images there are 3,000 files.
+func TestDamagedImagesFailWithOneError(t *testing.T) {
+	folder, rounds, limit := recorded(t), 7, 1<<18
+	if *large != "" {
+		rounds, limit = 50, 1<<22
+	}
+	read := 0
+	for i, name := range names(t, folder, "images") {
+		file, err := fs.ReadFile(folder, path.Join("images", name))
+		require.NoError(t, err)
+		for seed := range rounds {
+			bad := damaged(file, rand.New(rand.NewPCG(uint64(i), uint64(seed))))
+			at := fmt.Sprintf("%s, seed %d", name, seed)
+			h, err := ReadHeader(bad, limit)
+			if err == nil {
+				var r *Raster
+				before := allocated()
+				r, err = h.Decode()
+				require.LessOrEqual(t, allocated()-before, h.Memory()+4*int64(len(bad)), "%s: %d×%d", at, h.Width, h.Height)
+				if err == nil {
+					read++
+					require.Len(t, r.Pix, 3*h.Width*h.Height, at)
+				}
+			}
+			if err != nil {
+				require.NotContains(t, err.Error(), "\n", at)
+				require.Regexp(t, "image", err.Error(), at)
+			}
+		}
+	}
+	require.Positive(t, read, "no damage was small enough to be read")
+}
+
+// allocated returns the bytes that the process has ever allocated, which is at least what it held at once.
+func allocated() int64 {
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.TotalAlloc)
+}
+
+func TestBombsFailBeforeDecoding(t *testing.T) {
+	folder := recorded(t)
+	for _, x := range []struct {
+		file string
+		at   string // what comes before the two sizes
+		size []byte
+	}{
+		{"png-rgb.png", "IHDR", []byte{0, 1, 0, 0, 0, 1, 0, 0}},
+		{"jpeg-444.jpg", "\xff\xc0\x00\x11\x08", []byte{0xff, 0xff, 0xff, 0xff}},
+		{"jpeg-progressive.jpg", "\xff\xc2\x00\x11\x08", []byte{0xff, 0xff, 0xff, 0xff}},
+		{"gif.gif", "GIF87a", []byte{0xff, 0xff, 0xff, 0xff}},
+		{"webp.webp", "\x9d\x01\x2a", []byte{0xff, 0x3f, 0xff, 0x3f}},
+		{"webp-lossless.webp", "\x2f", []byte{0xff, 0xff, 0xff, 0x0f}},
+		{"webp-alpha.webp", "VP8X\x0a\x00\x00\x00\x10\x00\x00\x00", []byte{0xff, 0x7f, 0, 0xff, 0x7f, 0}},
+		{"bmp-rgb.bmp", "\x28\x00\x00\x00", []byte{0xff, 0xff, 0xff, 0, 0xff, 0xff, 0, 0}},
+		{"tiff.tif", "\x00\x01\x04\x00\x01\x00\x00\x00", []byte{0xff, 0xff, 0xff, 0x0f}},
+	} {
+		t.Run(x.file, func(t *testing.T) {
+			file, err := fs.ReadFile(folder, path.Join("images", x.file))
+			require.NoError(t, err)
+			at := bytes.Index(file, []byte(x.at))
+			require.Positive(t, at+1)
+			copy(file[at+len(x.at):], x.size)
+			if x.at == "IHDR" {
+				binary.BigEndian.PutUint32(file[29:], crc32.ChecksumIEEE(file[12:29]))
+			}
+			before := allocated()
+			_, err = ReadHeader(file, MaxPixels)
+			require.ErrorContains(t, err, "too large")
+			require.Less(t, allocated()-before, int64(1<<20))
+		})
+	}
+	_, err := ReadHeader([]byte("%PDF-1.7"), MaxPixels)
+	require.EqualError(t, err, "not an image that can be read: want JPEG, PNG, GIF, WebP, BMP or TIFF")
+	file, err := fs.ReadFile(folder, "images/png-rgb.png")
+	require.NoError(t, err)
+	h, err := ReadHeader(file, MaxPixels)
+	require.NoError(t, err)
+	_, err = ReadHeader(file, h.Width*h.Height-1)
+	require.ErrorContains(t, err, fmt.Sprintf("%d×%d", h.Width, h.Height))
+	require.False(t, strings.Contains(err.Error(), "\n"))
+}
