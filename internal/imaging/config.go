@@ -237,20 +237,21 @@ func unnormalized(c *config) error {
 }
 
 // Load reads the image processor in a model's folder: the part image_processor of processor_config.json, or else
-// preprocessor_config.json. If neither names a class, model_type in config.json does. Load fails with fs.ErrNotExist if both files are
-// missing, and with the name of the class if it is not supported.
-func Load(folder fs.FS) (*Processor, error) {
+// preprocessor_config.json. If neither names a class, model_type in config.json does. read reads a file of the folder, and fails with
+// fs.ErrNotExist if it is missing. Load fails with that error if both files are missing, and with the name of the class if it is not
+// supported.
+func Load(read func(name string) ([]byte, error)) (*Processor, error) {
 	var combined struct {
 		Image json.RawMessage `json:"image_processor"`
 	}
-	if _, err := readJSON(folder, "processor_config.json", &combined); err != nil {
+	if _, err := readJSON(read, "processor_config.json", &combined); err != nil {
 		return nil, err
 	}
 	file, data := "processor_config.json", []byte(combined.Image)
 	if data == nil {
 		file = "preprocessor_config.json"
 		var whole json.RawMessage
-		if found, err := readJSON(folder, file, &whole); err != nil {
+		if found, err := readJSON(read, file, &whole); err != nil {
 			return nil, err
 		} else if !found {
 			return nil, &fs.PathError{Op: "open", Path: file, Err: fs.ErrNotExist}
@@ -260,7 +261,7 @@ func Load(folder fs.FS) (*Processor, error) {
 	var model struct {
 		Type string `json:"model_type"`
 	}
-	if _, err := readJSON(folder, "config.json", &model); err != nil {
+	if _, err := readJSON(read, "config.json", &model); err != nil {
 		return nil, err
 	}
 	p, err := parse(data, model.Type)
@@ -271,8 +272,8 @@ func Load(folder fs.FS) (*Processor, error) {
 }
 
 // readJSON reads a file into to. It returns false if the file is missing.
-func readJSON(folder fs.FS, name string, to any) (bool, error) {
-	data, err := fs.ReadFile(folder, name)
+func readJSON(read func(string) ([]byte, error), name string, to any) (bool, error) {
+	data, err := read(name)
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
 	}

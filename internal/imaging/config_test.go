@@ -9,12 +9,12 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func model(files ...string) fs.FS {
+func model(files ...string) func(string) ([]byte, error) {
 	out := fstest.MapFS{}
 	for i := 0; i < len(files); i += 2 {
 		out[files[i]] = &fstest.MapFile{Data: []byte(files[i+1])}
 	}
-	return out
+	return out.ReadFile
 }
 
 const preprocessor = "preprocessor_config.json"
