@@ -18,11 +18,12 @@ import (
 type sequence struct {
 	ids, types []int64
 	reads      *reading
-	skip       int     // number of tokens at the beginning that belong to a prompt and do not count
-	past       *prefix // tokens before ids, whose keys and values the model gets from an earlier run; nil for none
-	hidden     int     // how many tokens at the end the attention does not see
-	words      []int64 // for a model that labels words: the word of each token, from 1
-	count      int     // of words
+	skip       int      // number of tokens at the beginning that belong to a prompt and do not count
+	past       *prefix  // tokens before ids, whose keys and values the model gets from an earlier run; nil for none
+	hidden     int      // how many tokens at the end the attention does not see
+	words      []int64  // for a model that labels words: the word of each token, from 1
+	count      int      // of words
+	picture    *picture // nil for texts; of an image, ids only counts the work
 	// take is called with the outputs of the batch and the sequence's index in it, before the next batch runs in the session.
 	take func(b *batch, i int) error
 
@@ -32,12 +33,36 @@ type sequence struct {
 }
 
 // extent returns the size of the sequence.
-func (s *sequence) extent() extent { return extent{s.reads, s.past.length(), len(s.ids)} }
+func (s *sequence) extent() extent {
+	if s.picture != nil {
+		return extent{s.reads, s.picture.kind(), len(s.ids)}
+	}
+	return extent{s.reads, s.past.length(), len(s.ids)}
+}
+
+// A picture is the tensor of an image on its way through the model, [3, height, width].
+type picture struct {
+	height, width int
+	values        []float32
+}
+
+// work returns how many tokens the image counts in batches and queues: a patch of 16×16 pixels is one.
+func (p *picture) work() int { return max(1, p.height*p.width/256) }
+
+// bytes returns the size of the tensor.
+func (p *picture) bytes() int64 { return 4 * int64(len(p.values)) }
+
+// kind returns a negative number for the size, from which pixelsOf gets height and width.
+func (p *picture) kind() int { return -(p.height<<16 | p.width) }
+
+func pixelsOf(kind int) (height, width int) { return -kind >> 16, -kind & (1<<16 - 1) }
 
 // An extent is what a sequence reads and its size: the number of tokens of its prefix, which are not computed again, and the number of its
 // ids. The scheduler only puts sequences that read the same and whose prefixes have the same length into one batch. A shorter prefix
 // would be padded to the length of the longest, and a mask would have to hide this padding, which is between the prefix and the ids:
 // GroupQueryAttention of onnxruntime has no such mask. Sequences of one batch may differ in tokens: their ids are padded at the end.
+//
+// Images have no prefix. Their past is the kind of the picture, so that a batch has images of one size.
 type extent struct {
 	reads        *reading
 	past, tokens int
@@ -218,6 +243,11 @@ func (e *padded) sequences(of extent) (int, error) {
 	if n := e.layout.fixed[batchAxis]; n > 0 {
 		return n, nil
 	}
+	return e.most(of, func(n int) map[string]int { return of.reads.layout.sizesAfter(of.past, n, of.tokens) })
+}
+
+// most returns how many sequences of an extent fit the memory and the tokens of a batch. sizes returns the model's sizes for n of them.
+func (e *padded) most(of extent, sizes func(n int) map[string]int) (int, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if n, ok := e.fits[of]; ok {
@@ -225,14 +255,14 @@ func (e *padded) sequences(of extent) (int, error) {
 	}
 	n := max(1, e.tokens/max(of.tokens, 1))
 	for {
-		report, err := of.reads.programs[0].Plan(of.reads.layout.sizesAfter(of.past, n, of.tokens))
+		report, err := of.reads.programs[0].Plan(sizes(n))
 		need := int64(0)
 		if err == nil {
 			need = report.Plan.Committed + int64(n)*e.layout.pastBytes(of.past) // each row has a copy of its prefix
 		}
 		if need > e.limit {
-			err = fmt.Errorf("%w: %d sequences of %d tokens need %d bytes, the limit is %d", rlxc.ErrMemory, n, of.past+of.tokens, need,
-				e.limit)
+			err = fmt.Errorf("%w: %d sequences of %d tokens need %d bytes, the limit is %d", rlxc.ErrMemory, n, max(of.past, 0)+of.tokens,
+				need, e.limit)
 		}
 		switch {
 		case err != nil && !errors.Is(err, rlxc.ErrMemory), err != nil && n == 1:

@@ -162,23 +162,13 @@ func open(ctx context.Context, what string, o Options) (_ *Model, err error) {
 		m.note("length", "the model", "%d tokens: its inputs are of this size", m.MaxLength)
 	}
 	o = o.Defaults()
-	devices := o.devices()
-	sessions := max(o.Sessions, len(devices))
-	compile := o.Compile
-	compile.CacheLimit = cmp.Or(compile.CacheLimit, o.batching().plans)
-	compile.Unpad = compile.Unpad && m.SkipsPadding()
-	shares := sessions
+	o.Compile.Unpad = o.Compile.Unpad && m.SkipsPadding()
+	shares := o.sessions()
 	if m.judge != nil { // calls keep prefixes
 		shares++
 	}
-	compile.MemoryLimit = max(1, memory.Limit(compile.MemoryLimit)/int64(shares))
-	for _, device := range devices {
-		compile.Device = strings.TrimSpace(device)
-		p, err := m.head.compile(ctx, m.model, compile)
-		if err != nil {
-			return m, err
-		}
-		m.programs = append(m.programs, p)
+	if err := m.compile(ctx, o, shares); err != nil {
+		return m, err
 	}
 	if m.plain, err = m.programs[0].Returning(namesOf(m.model.Outputs())...); err != nil {
 		return m, err
@@ -191,8 +181,7 @@ func open(ctx context.Context, what string, o Options) (_ *Model, err error) {
 			m.note("prefix", "the model", "all tokens run for each document: the model takes no past_key_values")
 		}
 	}
-	m.engine = &padded{programs: m.programs, place: map[*rlxc.Session]place{}, busy: map[int]int{}, layout: *shape,
-		tokens: o.BatchTokens, sessions: sessions, limit: compile.MemoryLimit, fits: map[extent]int{}, held: map[*rlxc.Session]int64{}}
+	m.engine.layout = *shape
 	usual, err := m.engine.reading(m.usual(m.model, m.heads)...)
 	if err != nil {
 		return m, err
@@ -203,9 +192,36 @@ func open(ctx context.Context, what string, o Options) (_ *Model, err error) {
 			m.note("length", "the model", "%d tokens: it takes no more", m.MaxLength)
 		}
 	}
-	m.schedule = newScheduler(newEngine(m.engine), sessions, cmp.Or(o.Queue, 1<<20))
-	m.schedule.worth, m.schedule.reject, m.schedule.report = o.batching().worth, o.Reject, o.OnBatch
+	m.start(newEngine(m.engine), o)
 	return m, nil
+}
+
+// sessions returns the number of batches that run at a time: at least one on each device.
+func (o Options) sessions() int { return max(o.Sessions, len(o.devices())) }
+
+// compile compiles the model for each device and makes the engine, which has no layout yet. Each session has one of that many equal shares
+// of the memory limit.
+func (m *Model) compile(ctx context.Context, o Options, shares int) error {
+	compile := o.Compile
+	compile.CacheLimit = cmp.Or(compile.CacheLimit, o.batching().plans)
+	compile.MemoryLimit = max(1, memory.Limit(compile.MemoryLimit)/int64(shares))
+	for _, device := range o.devices() {
+		compile.Device = strings.TrimSpace(device)
+		p, err := m.head.compile(ctx, m.model, compile)
+		if err != nil {
+			return err
+		}
+		m.programs = append(m.programs, p)
+	}
+	m.engine = &padded{programs: m.programs, place: map[*rlxc.Session]place{}, busy: map[int]int{}, tokens: o.BatchTokens,
+		sessions: o.sessions(), limit: compile.MemoryLimit, fits: map[extent]int{}, held: map[*rlxc.Session]int64{}}
+	return nil
+}
+
+// start makes the scheduler, whose batches an engine runs.
+func (m *Model) start(e engine, o Options) {
+	m.schedule = newScheduler(e, o.sessions(), cmp.Or(o.Queue, 1<<20))
+	m.schedule.worth, m.schedule.reject, m.schedule.report = o.batching().worth, o.Reject, o.OnBatch
 }
 
 // Compile compiles a model of the description for the sequences of its task, as Open does: what the program returns for a text is what the

@@ -308,7 +308,8 @@ func parse(data []byte, modelType string) (*Processor, error) {
 		}
 	}
 	if name == "" {
-		return nil, fmt.Errorf("no image_processor_type, and none follows from model type %q: add it, such as \"ViTImageProcessor\"", modelType)
+		return nil, fmt.Errorf("no image_processor_type, and none follows from model type %q: add it, such as \"ViTImageProcessor\"",
+			modelType)
 	}
 	row, ok := classes[name]
 	if !ok {

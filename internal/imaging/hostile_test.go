@@ -96,6 +96,7 @@ func TestBombsFailBeforeDecoding(t *testing.T) {
 		size []byte
 	}{
 		{"png-rgb.png", "IHDR", []byte{0, 1, 0, 0, 0, 1, 0, 0}},
+		{"png-alpha.png", "IHDR", []byte{0, 1, 0, 0, 0, 0, 0, 1}},
 		{"jpeg-444.jpg", "\xff\xc0\x00\x11\x08", []byte{0xff, 0xff, 0xff, 0xff}},
 		{"jpeg-progressive.jpg", "\xff\xc2\x00\x11\x08", []byte{0xff, 0xff, 0xff, 0xff}},
 		{"gif.gif", "GIF87a", []byte{0xff, 0xff, 0xff, 0xff}},

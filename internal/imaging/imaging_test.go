@@ -110,7 +110,7 @@ func TestPixelsAreThoseOfPillow(t *testing.T) {
 				a.add(math.Abs(float64(w) - float64(r.Pix[i])))
 			}
 			t.Log(a)
-			if path.Ext(name) == ".jpg" {
+			if strings.HasPrefix(name, "jpeg-") {
 				a.within(t, jpegMost, jpegShare)
 			} else {
 				a.within(t, 0, 0)
@@ -163,6 +163,9 @@ func TestTensorsAreThoseOfTransformers(t *testing.T) {
 					require.NoError(t, err, file)
 					require.Equal(t, []int{width, height}, []int{s.Width, s.Height}, file)
 					got := make([]float32, s.Values())
+					for i := range got { // padding is written too
+						got[i] = -1
+					}
 					require.NoError(t, p.Float32(got, r))
 					some := &other
 					if path.Ext(file) == ".jpg" {
@@ -170,7 +173,8 @@ func TestTensorsAreThoseOfTransformers(t *testing.T) {
 					}
 					for i, v := range got {
 						step := p.values[i/(width*height)]
-						d := math.Abs(float64(v)-float64(math.Float32frombits(binary.LittleEndian.Uint32(want[4*i:])))) / float64(step[1]-step[0])
+						want := math.Float32frombits(binary.LittleEndian.Uint32(want[4*i:]))
+						d := math.Abs(float64(v)-float64(want)) / float64(step[1]-step[0])
 						all.add(d)
 						some.add(d)
 					}

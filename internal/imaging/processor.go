@@ -39,7 +39,7 @@ func newProcessor(c config) (*Processor, error) {
 		for b := range p.values[ch] {
 			v := float64(b)
 			if c.DoRescale {
-				v *= c.RescaleFactor
+				v = float64(v * c.RescaleFactor) // not fused with a subtraction, which would round differently on other processors
 				if c.RescaleOffset {
 					v--
 				}

@@ -70,6 +70,7 @@ var layers = map[string][]string{
 		"{pipeline serving outputs}",                    // the model
 		// the tasks
 		"embed",
+		"images",
 		"{classify tokenvectors judge}",
 		"tag chunks",
 		"answer fill gliner",

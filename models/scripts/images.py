@@ -100,6 +100,15 @@ def images():
         yield f"jpeg-turned{o}.jpg", save(rgb, "JPEG", quality=90, exif=turned(o))
     for a, b in ((1, 1), (2, 2), (3, 5), (5, 3), (17, 31), (1, 40), (40, 1), (16, 16)):
         yield f"jpeg-{a}x{b}.jpg", save(Image.fromarray(photo(a, b, a * b)), "JPEG", quality=90)
+    # Cosines have no part in blocks of one colour, so all decoders agree on them, and chroma is compared in every byte.
+    rng = np.random.default_rng(5)
+    blocks = np.kron(rng.integers(0, 256, (2, 3, 4)), np.ones((16, 16, 1))).astype(np.uint8)
+    for sub in ("4:2:2", "4:2:0"):
+        yield f"blocks-{sub.replace(':', '')}.jpg", save(Image.fromarray(blocks[..., :3].copy()), "JPEG", quality=100, subsampling=sub)
+    stripes = np.kron(rng.integers(0, 256, (4, 1, 3)), np.ones((8, 16, 1))).astype(np.uint8)
+    wide = save(Image.fromarray(stripes), "JPEG", quality=100, subsampling="4:2:2")
+    yield "blocks-440.jpg", wide.replace(b"\x21\0\x02\x11", b"\x12\0\x02\x11")
+    yield "blocks-cmyk.jpg", save(Image.fromarray(blocks, "CMYK"), "JPEG", quality=100)
     # PNG
     yield "png-rgb.png", save(rgb, "PNG")
     yield "png-alpha.png", save(alpha, "PNG")
@@ -131,6 +140,8 @@ def images():
     yield "webp-alpha.webp", save(alpha, "WEBP", quality=85)
     yield "webp-turned.webp", save(rgb, "WEBP", quality=85, exif=turned(6))
     yield "webp-1x1.webp", save(Image.fromarray(photo(1, 1, 3)), "WEBP")
+    part = save(palette, "GIF", transparency=5)
+    yield "gif-part-transparent.gif", part[:6] + struct.pack("<HH", w + 5, h + 3) + part[10:]
     # BMP, TIFF
     yield "bmp-rgb.bmp", save(rgb, "BMP")
     yield "bmp-palette.bmp", save(palette, "BMP")
@@ -166,7 +177,8 @@ def processors():
     yield "detr", sized("Detr", {}, edges)
     yield "rtdetr", sized("RTDetr", {}, {"size": {"height": 8, "width": 12}})
     yield "yolos", sized("Yolos", {"size": {"shortest_edge": 512, "longest_edge": 864}}, {"size": {"shortest_edge": 16, "longest_edge": 34}})
-    yield "efficientnet", sized("EfficientNet", {"rescale_offset": True, "rescale_factor": 1 / 127.5, "resample": 0}, {"size": n, "resample": 0})
+    yield "efficientnet", sized("EfficientNet", {"rescale_offset": True, "rescale_factor": 1 / 127.5, "resample": 0},
+                                {"size": n, "resample": 0, "rescale_offset": True, "rescale_factor": 1 / 127.5})
     yield "mobilenet", sized("MobileNetV2", {}, crop)
     yield "mask2former", sized("Mask2Former", {"size": {"shortest_edge": 384, "longest_edge": 700}}, {**edges, "size_divisor": 4})
     yield "mobilevit", sized("MobileViT", {}, crop)
