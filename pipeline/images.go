@@ -167,10 +167,11 @@ func (m *ImageModel) Embed(ctx context.Context, images []Image, o ImageOptions) 
 			if err != nil {
 				return invalidIn(round[i].Name, err)
 			}
-			sequences[i] = &sequence{reads: m.reads, picture: picture, ids: make([]int64, picture.work()), take: func(b *batch, at int) (err error) {
+			take := func(b *batch, at int) (err error) {
 				out[from+i], err = m.vector(b, at, o)
 				return cmp.Or(err, ask(4*int64(len(out[from+i]))))
-			}}
+			}
+			sequences[i] = &sequence{reads: m.reads, picture: picture, ids: make([]int64, picture.work()), take: take}
 			return nil
 		})
 		if err == nil {

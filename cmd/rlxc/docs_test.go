@@ -265,8 +265,13 @@ func documentFolder(t *testing.T) string {
 		return file
 	}
 	for name, model := range map[string]string{"reranker": "rerank", "sentiment": "classify", "model": "classify", "nli": "nli",
-		"ner": "ner", "gliner": "gliner", "squad": "qa"} {
+		"ner": "ner", "gliner": "gliner", "squad": "qa", "clip": "images/clip", "dinov2": "images/dinov2"} {
 		require.NoError(t, os.CopyFS(at("path/to/"+name), os.DirFS("../../pipeline/testdata/"+model)))
+	}
+	photo, err := os.ReadFile("../../pipeline/testdata/images/photo0.png")
+	require.NoError(t, err)
+	for _, name := range []string{"photo.jpg", "holiday/photo.png"} { // the content decides the format
+		require.NoError(t, os.WriteFile(at(name), photo, 0o666))
 	}
 	minilm, tiny := at("minilm"), at("model.onnx")
 	config, _ := models.Lookup("bert-tiny")

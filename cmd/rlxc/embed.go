@@ -45,9 +45,10 @@ func embedCommand() *cobra.Command {
 	var how vectorFlags
 	kind, output := "auto", pipeline.Float32
 	asBase64 := false
+	var images []string
 	c := &cobra.Command{
 		Use:   "embed M [TEXT…]",
-		Short: "turn texts into vectors",
+		Short: "turn texts or images into vectors",
 		Long: `embed makes a vector of each text. Length, prompts, pooling, modules and normalisation come from the
 model's files. M is a folder, a model file, or the id of a model of the hub, which is downloaded unless
 the cache has it. "rlxc inspect" prints what was found in a folder, such as the one that "rlxc pull ID"
@@ -62,6 +63,10 @@ command continues after them. Lines, in and out, may be compressed: .gz or .zst 
 The model reads the beginning of a text that is longer than its maximum. --chunk splits such a text into
 chunks that it reads whole. Each has a line, with its number and its place in the text.
 
+--image FILE embeds an image instead, and --image FOLDER all images of a folder: JPEG, PNG, GIF, WebP, BMP and
+TIFF. M is then a vision model, such as ViT, DINOv2 or the vision tower of CLIP, with its
+preprocessor_config.json. --pool pools the vectors of the patches.
+
 --skip FILE takes the vectors of texts that have not changed from a Parquet file that an earlier run wrote.
 A file of another model, or of other options, is refused.`,
 		Example: `  rlxc embed sentence-transformers/all-MiniLM-L6-v2 "A cat sits on the mat." "The cat is on the rug."
@@ -69,12 +74,19 @@ A file of another model, or of other options, is refused.`,
   rlxc embed path/to/folder --input notes.jsonl.zst --field body --side document --output-type int8 -o notes.npz
   rlxc embed path/to/folder --input notes.parquet --field body --copy-field id -o vectors.parquet
   rlxc embed path/to/folder --input notes --copy-field file --chunk 48 --overlap 8 -o chunks.parquet
-  rlxc embed path/to/folder --input notes.parquet --field body --copy-field id --skip vectors.parquet -o vectors.parquet`,
+  rlxc embed path/to/folder --input notes.parquet --field body --copy-field id --skip vectors.parquet -o vectors.parquet
+  rlxc embed path/to/clip --image photo.jpg --image holiday --json`,
 		Args: modelAndTexts,
 		RunE: func(c *cobra.Command, args []string) (err error) {
 			o := how.options(c, t)
 			if err := errors.Join(needs(c, "chunk", "overlap"), least("chunk", t.chunk, 0), least("overlap", t.overlap, 0)); err != nil {
 				return err
+			}
+			if len(images) > 0 {
+				if len(args) > 1 {
+					return usagef("texts and --image exclude each other")
+				}
+				return t.embedImages(c, args[0], images, pipeline.ImageOptions{Dimensions: o.Dimensions}, asBase64)
 			}
 			in, m, end, err := t.start(c, args)
 			if err != nil {
@@ -127,6 +139,7 @@ A file of another model, or of other options, is refused.`,
 	enum(c, &how.embed.Side, "side", "role of the texts in a search", pipeline.Query, pipeline.Document)
 	enum(c, &kind, "kind", "kind of vectors: one per text, weights of words, or one per token", "auto", "dense", "sparse", "tokens")
 	enum(c, &output, "output-type", "type of the numbers in .npy and .npz files", pipeline.Precisions()...)
+	f.StringArrayVar(&images, "image", nil, "image file, or folder of images, to embed instead of texts (repeatable)")
 	f.IntVar(&t.chunk, "chunk", 0,
 		"split each text into chunks of at most this many tokens, special tokens and prompt included (default no splitting)")
 	f.IntVar(&t.overlap, "overlap", 0, "with --chunk, maximum tokens that a chunk shares with the one before it")
@@ -210,20 +223,31 @@ func embeddingTable(w io.Writer, items []item, results []any) error {
 			fmt.Fprintf(w, "%d\t%d\t%s%s\t%s\n", i+1, len(e.Vector), first(e.Vector, firstElements), place, shorten(e.Text))
 		}
 	}
-	if !dense || len(results) < 2 || len(results) > shownCosines {
-		return nil
+	if dense {
+		vectors := make([][]float32, len(results))
+		for i, r := range results {
+			vectors[i] = r.(*embedding).Vector
+		}
+		cosineTable(w, vectors)
+	}
+	return nil
+}
+
+// cosineTable prints the cosine of each vector to each, if there are few.
+func cosineTable(w io.Writer, vectors [][]float32) {
+	if len(vectors) < 2 || len(vectors) > shownCosines {
+		return
 	}
 	fmt.Fprint(w, "\nCOSINE")
-	for i := range results {
+	for i := range vectors {
 		fmt.Fprintf(w, "\t%d", i+1)
 	}
 	fmt.Fprintln(w)
-	for i, a := range results {
+	for i, a := range vectors {
 		fmt.Fprintf(w, "%d", i+1)
-		for _, b := range results {
-			fmt.Fprintf(w, "\t%.4f", pipeline.Cosine.Of(a.(*embedding).Vector, b.(*embedding).Vector))
+		for _, b := range vectors {
+			fmt.Fprintf(w, "\t%.4f", pipeline.Cosine.Of(a, b))
 		}
 		fmt.Fprintln(w)
 	}
-	return nil
 }

@@ -1,0 +1,202 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/rlxc/rlxc/pipeline"
+)
+
+// An imageEmbedding is the line of an image's vector.
+type imageEmbedding struct {
+	Image  string    `json:"image"` // path
+	Vector []float32 `json:"embedding,omitempty"`
+	Base64 string    `json:"embedding_base64,omitempty"`
+}
+
+// forTexts are the flags of embed that do nothing with --image.
+var forTexts = []string{"input", "output", "output-type", "kind", "chunk", "overlap", "skip", "side", "prompt", "prompt-text", "max-length",
+	"tokenizer", "field", "copy-field"}
+
+// imageEndings are the endings of the files that count as images in a folder.
+var imageEndings = []string{".jpg", ".jpeg", ".png", ".gif", ".webp", ".bmp", ".tif", ".tiff"}
+
+// maxImageFile bounds an image file, which is read whole.
+const maxImageFile = 256 << 20
+
+// imagesPerRound is how many files are in memory together.
+const imagesPerRound = 64
+
+// imageFiles returns the files that are named, and those of named folders, without hidden ones, in the order of their names.
+func imageFiles(named []string) (all []string, err error) {
+	for _, name := range named {
+		if info, err := os.Stat(name); err != nil || !info.IsDir() { // a missing file is an error of its own image
+			all = append(all, name)
+			continue
+		}
+		before := len(all)
+		err = fs.WalkDir(os.DirFS(name), ".", func(file string, d fs.DirEntry, err error) error {
+			hidden := file != "." && strings.HasPrefix(d.Name(), ".")
+			switch {
+			case err != nil:
+				return err
+			case hidden && d.IsDir():
+				return fs.SkipDir
+			case !hidden && !d.IsDir() && slices.Contains(imageEndings, strings.ToLower(filepath.Ext(file))):
+				all = append(all, filepath.Join(name, filepath.FromSlash(file)))
+			}
+			return nil
+		})
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+		if len(all) == before {
+			return nil, fmt.Errorf("%s has no image: want files that end in %s", name, strings.Join(imageEndings, ", "))
+		}
+	}
+	return all, nil
+}
+
+func readImage(file string) (pipeline.Image, error) {
+	info, err := os.Stat(file)
+	if err == nil && (!info.Mode().IsRegular() || info.Size() > maxImageFile) {
+		err = fmt.Errorf("%s: want a regular file of at most %d MiB", file, maxImageFile>>20)
+	}
+	if err != nil {
+		return pipeline.Image{}, err
+	}
+	data, err := os.ReadFile(file)
+	return pipeline.Image{Name: file, Data: data}, err
+}
+
+// imageRun is one run of embed with --image.
+type imageRun struct {
+	model *pipeline.ImageModel
+	o     pipeline.ImageOptions
+	skip  bool      // whether an image that cannot be read is reported and left out
+	log   io.Writer // for such reports
+	bad   int       // images left out
+}
+
+// leave reports an error of an image, or returns it.
+func (r *imageRun) leave(err error) error {
+	if !r.skip {
+		return fmt.Errorf("%w (--on-error skip continues)", err)
+	}
+	r.bad++
+	fmt.Fprintln(&printer{to: r.log}, err)
+	return nil
+}
+
+// embed makes the vectors of files, in their order.
+func (r *imageRun) embed(ctx context.Context, files []string) ([]imageEmbedding, error) {
+	var images []pipeline.Image
+	for _, file := range files {
+		image, err := readImage(file)
+		if err == nil {
+			images = append(images, image)
+		} else if err = r.leave(err); err != nil {
+			return nil, err
+		}
+	}
+	var out []imageEmbedding
+	vectors, err := r.model.Embed(ctx, images, r.o)
+	for i, image := range images {
+		switch {
+		case err == nil:
+			out = append(out, imageEmbedding{Image: image.Name, Vector: vectors[i]})
+		case !errors.Is(err, pipeline.ErrInvalid):
+			return nil, err
+		default: // at least one is damaged
+			one, err := r.model.Embed(ctx, images[i:i+1], r.o)
+			if err == nil {
+				out = append(out, imageEmbedding{Image: image.Name, Vector: one[0]})
+			} else if !errors.Is(err, pipeline.ErrInvalid) {
+				return nil, err
+			} else if err = r.leave(err); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return out, nil
+}
+
+// embedImages makes vectors of the images of a command line.
+func (t *textCommand) embedImages(c *cobra.Command, model string, named []string, o pipeline.ImageOptions, asBase64 bool) (err error) {
+	for _, name := range forTexts {
+		if c.Flags().Changed(name) {
+			return usagef("--%s is for texts, and excludes --image", name)
+		}
+	}
+	if err := errors.Join(least("dimensions", o.Dimensions, 0), least("sessions", t.open.Sessions, 0)); err != nil {
+		return err
+	}
+	files, err := imageFiles(named)
+	if err != nil {
+		return err
+	}
+	boundHeap(0)
+	m, err := pipeline.OpenImages(c.Context(), model, t.open)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, m.Close()) }()
+	warnRepacked(model, m.Program())
+	asJSON, _ := c.Flags().GetBool("json")
+	run := &imageRun{model: m, o: o, skip: t.onError == "skip", log: c.ErrOrStderr()}
+	var all []imageEmbedding // for the table
+	for round := range slices.Chunk(files, imagesPerRound) {
+		some, err := run.embed(c.Context(), round)
+		if err = intact(m.Program(), err); err != nil {
+			return err
+		}
+		if !asJSON {
+			all = append(all, some...)
+			continue
+		}
+		lines := json.NewEncoder(machine(c))
+		lines.SetEscapeHTML(false)
+		for _, e := range some {
+			if asBase64 {
+				e.Vector, e.Base64 = nil, string(pipeline.AppendBase64(nil, e.Vector))
+			}
+			if err := lines.Encode(e); err != nil {
+				return err
+			}
+		}
+	}
+	if !asJSON {
+		if err := imageTable(&printer{to: c.OutOrStdout()}, all); err != nil {
+			return err
+		}
+	}
+	if run.bad > 0 {
+		fmt.Fprintf(c.ErrOrStderr(), "%s could not be read\n", counted(run.bad, "image"))
+		return errCheck
+	}
+	return nil
+}
+
+// imageTable prints the beginnings of vectors, and the cosine of each to each of a few.
+func imageTable(out *printer, all []imageEmbedding) error {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprint(w, "\tSIZE\tVECTOR\tIMAGE\n")
+	vectors := make([][]float32, len(all))
+	for i, e := range all {
+		fmt.Fprintf(w, "%d\t%d\t%s\t%s\n", i+1, len(e.Vector), first(e.Vector, firstElements), e.Image)
+		vectors[i] = e.Vector
+	}
+	cosineTable(w, vectors)
+	return errors.Join(w.Flush(), out.err)
+}
