@@ -34,17 +34,21 @@ type sequence struct {
 
 // extent returns the size of the sequence.
 func (s *sequence) extent() extent {
+	e := extent{reads: s.reads, past: s.past.length(), tokens: len(s.ids)}
 	if s.picture != nil {
-		return extent{s.reads, s.picture.kind(), len(s.ids)}
+		e.pixels = s.picture.pixels
 	}
-	return extent{s.reads, s.past.length(), len(s.ids)}
+	return e
 }
 
 // A picture is the tensor of an image on its way through the model, [3, height, width].
 type picture struct {
-	height, width int
-	values        []float32
+	pixels
+	values []float32
 }
+
+// pixels is the size of an image; of texts, zeros.
+type pixels struct{ height, width int }
 
 // work returns how many tokens the image counts in batches and queues: a patch of 16×16 pixels is one.
 func (p *picture) work() int { return max(1, p.height*p.width/256) }
@@ -52,29 +56,27 @@ func (p *picture) work() int { return max(1, p.height*p.width/256) }
 // bytes returns the size of the tensor.
 func (p *picture) bytes() int64 { return 4 * int64(len(p.values)) }
 
-// kind returns a negative number for the size, from which pixelsOf gets height and width.
-func (p *picture) kind() int { return -(p.height<<16 | p.width) }
-
-func pixelsOf(kind int) (height, width int) { return -kind >> 16, -kind & (1<<16 - 1) }
-
 // An extent is what a sequence reads and its size: the number of tokens of its prefix, which are not computed again, and the number of its
 // ids. The scheduler only puts sequences that read the same and whose prefixes have the same length into one batch. A shorter prefix
 // would be padded to the length of the longest, and a mask would have to hide this padding, which is between the prefix and the ids:
 // GroupQueryAttention of onnxruntime has no such mask. Sequences of one batch may differ in tokens: their ids are padded at the end.
-//
-// Images have no prefix. Their past is the kind of the picture, so that a batch has images of one size.
+// A batch of images has images of one size.
 type extent struct {
 	reads        *reading
 	past, tokens int
+	pixels       pixels
 }
 
-// compare orders extents by what is read, by the prefix, and then by the other tokens.
+// compare orders extents by what is read, by the prefix, by the other tokens, and then by the size of the image.
 func (e extent) compare(x extent) int {
-	return cmp.Or(cmp.Compare(e.reads.order(), x.reads.order()), cmp.Compare(e.past, x.past), cmp.Compare(e.tokens, x.tokens))
+	return cmp.Or(cmp.Compare(e.reads.order(), x.reads.order()), cmp.Compare(e.past, x.past), cmp.Compare(e.tokens, x.tokens),
+		cmp.Compare(e.pixels.height, x.pixels.height), cmp.Compare(e.pixels.width, x.pixels.width))
 }
 
 // together reports whether sequences of two extents may be in one batch.
-func (e extent) together(x extent) bool { return e.reads == x.reads && e.past == x.past }
+func (e extent) together(x extent) bool {
+	return e.reads == x.reads && e.past == x.past && e.pixels == x.pixels
+}
 
 // A reading is the outputs that sequences of a task read, with programs that compute nothing else.
 type reading struct {
@@ -261,8 +263,8 @@ func (e *padded) most(of extent, sizes func(n int) map[string]int) (int, error) 
 			need = report.Plan.Committed + int64(n)*e.layout.pastBytes(of.past) // each row has a copy of its prefix
 		}
 		if need > e.limit {
-			err = fmt.Errorf("%w: %d sequences of %d tokens need %d bytes, the limit is %d", rlxc.ErrMemory, n, max(of.past, 0)+of.tokens,
-				need, e.limit)
+			err = fmt.Errorf("%w: %d sequences of %d tokens need %d bytes, the limit is %d", rlxc.ErrMemory, n, of.past+of.tokens, need,
+				e.limit)
 		}
 		switch {
 		case err != nil && !errors.Is(err, rlxc.ErrMemory), err != nil && n == 1:

@@ -216,7 +216,7 @@ func (m *ImageModel) decode(ctx context.Context, data []byte) (*picture, error) 
 	if err != nil {
 		return nil, kindError{err, ErrInvalid}
 	}
-	p := &picture{height: shape.Height, width: shape.Width}
+	p := &picture{pixels: pixels{shape.Height, shape.Width}}
 	if err := ask(4 * int64(shape.Values())); err != nil {
 		return nil, err
 	}
@@ -334,7 +334,7 @@ func (e *pixelEngine) sequences(of extent) (int, error) {
 	if n := e.fixed(0); n > 0 {
 		return n, nil
 	}
-	height, width := pixelsOf(of.past)
+	height, width := of.pixels.height, of.pixels.width
 	return e.most(of, func(n int) map[string]int {
 		sizes := map[string]int{}
 		for i, size := range []int{n, 3, height, width} {

@@ -197,7 +197,7 @@ func TestManyCallers(t *testing.T) {
 	m := openModel(t, "minilm", Options{Sessions: 2, Compile: rlxc.CompileOptions{MemoryLimit: limit}})
 	reads, err = m.engine.reading(m.usual(m.model, m.heads)...)
 	require.NoError(t, err)
-	most, err := m.engine.sequences(extent{reads, 0, 48})
+	most, err := m.engine.sequences(extent{reads: reads, tokens: 48})
 	require.NoError(t, err)
 	require.GreaterOrEqual(t, most, 1)
 	require.LessOrEqual(t, most, 4)

@@ -192,7 +192,7 @@ func TestPrefixesAreInTheAccount(t *testing.T) {
 	require.Zero(t, seen[0]%bytes)
 	reads, err := m.engine.reading(m.heads.judged.name)
 	require.NoError(t, err)
-	need, err := m.engine.sequences(extent{reads, 100, 8})
+	need, err := m.engine.sequences(extent{reads: reads, past: 100, tokens: 8})
 	require.NoError(t, err)
 	report, err := reads.programs[0].Plan(m.engine.layout.sizesAfter(100, need, 8))
 	require.NoError(t, err)

@@ -115,7 +115,9 @@ func (p *plans) plan(g *ir.Graph, sizes ir.Binding, at ports, moves []string) (_
 	} else if err != nil {
 		return nil, bindError(err)
 	}
-	p.uploaded()
+	if p.uploaded != nil {
+		p.uploaded()
+	}
 	if s, ok := b.program.(backend.Streamer); ok {
 		b.Streamed, b.Stream = s.Streamed()
 	}

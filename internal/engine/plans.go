@@ -29,7 +29,7 @@ type common struct {
 	late       *target.Target // the device's, if kernels are to read late; nil otherwise
 	cache      *cache         // of bindings
 	filePacked bool           // the file has the weights as kernels read them
-	uploaded   func()         // is called after each planning: a device with memory of its own has the weights then
+	uploaded   func()         // is called after each planning, when the device has the weights; nil if it reads those of the host
 	// pieces holds, by the first byte of a table, the bytes of it that a page fault brings into memory; no entry where that is unknown.
 	pieces map[*byte]int64
 }

@@ -171,7 +171,7 @@ func compile(ctx context.Context, file Source, graph func() (*ir.Graph, error), 
 		p.stats.Prepared, p.stats.PackedFor = true, packedFor
 	}
 	p.filePacked = !p.stats.Compiled && packedFor == ""
-	if p.uploaded = func() {}; o.Backend != "cpu" { // a step on the host brings back the pages that it reads
+	if o.Backend != "cpu" { // a step on the host brings back the pages that it reads
 		p.uploaded = sync.OnceFunc(file.Evict)
 	}
 	if len(p.bodies) > 0 {

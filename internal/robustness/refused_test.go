@@ -224,7 +224,7 @@ func meanings() (out []hostile) {
 	each("Slice", []any{2, 3}, 1, []*tensor.Tensor{ints(0), ints(1)}, map[string]any{"1": tensor.Scalar(int64(0))})
 	each("TopK", []any{2, 3}, 2, []*tensor.Tensor{ints(1)}, map[string]any{"1": tensor.Scalar(int64(1))})
 	each("ReverseSequence", []any{3, 2}, 1, []*tensor.Tensor{ints(1, 2)}, map[string]any{"1": ints(1)})
-	each("Split", []any{2, 2}, 3, nil, map[string]any{"num_outputs": 3})
+	each("Split", []any{1, 2}, 3, nil, map[string]any{"num_outputs": 3})
 	each("Einsum", []any{2, 3}, 1, []*tensor.Tensor{tensor.New(f32, 3, 2)}, map[string]any{"equation": "i...,jk->i"})
 	each("Mod", []any{2}, 1, []*tensor.Tensor{tensor.New(f32, 2)}, map[string]any{"fmod": 2})
 	each("InstanceNormalization", []any{1, 2, 5}, 1, []*tensor.Tensor{tensor.New(f32, 2), tensor.New(f32, 2)},
