@@ -265,6 +265,9 @@ func (b *headBuilder) pool(x *ir.Value, mode Pooling) *ir.Value {
 		y = b.op(ir.Reduce{Fn: fn, Axes: []int{1}}, x)
 	}
 	y = b.op(ir.Reshape{Shape: ir.Shape{batch, size}}, y)
+	if p.most { // of no tokens, the largest number would be −∞
+		y = b.op(ir.Where{}, b.binary(ir.Less, b.column(tokens, 0), b.column(tokens, 1)), y, b.number(0))
+	}
 	if p.scale != nil {
 		y = b.binary(ir.Mul, y, b.AddInput(scaleInput(mode), ir.TensorOf(tensor.F32, batch, ir.N(1))))
 	}

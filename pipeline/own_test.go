@@ -1,13 +1,16 @@
 package pipeline
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/rlxc/rlxc"
 	"github.com/rlxc/rlxc/tokenizer"
 )
 
@@ -52,6 +55,32 @@ func (s *spaced) Tokens(text string) (list []tokenizer.Token, err error) {
 		at += len(word)
 	}
 	return list, nil
+}
+
+// bare is a tokenizer that adds nothing to a text.
+type bare struct{ *spaced }
+
+func (bare) Special() (first, between, last []int64) { return nil, nil, nil }
+
+// TestTextsWithoutTokensAreZeros: a text may have no tokens at all, alone and beside others.
+func TestTextsWithoutTokensAreZeros(t *testing.T) {
+	no := false
+	for _, mode := range Poolings() {
+		for _, unpad := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s/unpad=%v", mode, unpad), func(t *testing.T) {
+				words := newSpaced(t, openModel(t, "minilm", Options{}))
+				m := openModel(t, "minilm", Options{OwnTokenizer: bare{words}, Pooling: mode, Normalize: &no,
+					Compile: rlxc.CompileOptions{Unpad: unpad}})
+				for _, texts := range [][]string{{""}, {"the dog", "", "the fox and the dog"}} {
+					vectors, err := m.Embed(t.Context(), texts, EmbedOptions{})
+					require.NoError(t, err)
+					for i, v := range vectors {
+						require.Equal(t, texts[i] == "", !slices.ContainsFunc(v, func(x float32) bool { return x != 0 }), texts[i])
+					}
+				}
+			})
+		}
+	}
 }
 
 // TestOwnTokenizers holds that models give the same results with a tokenizer of one's own, of texts that it splits as the model's does. The
