@@ -56,35 +56,54 @@ func allTokens(n, skip int) (from, to int) { return skip, n }
 func tokensInput(p Pooling) string { return "pooling_" + string(p) + "_tokens" }
 func scaleInput(p Pooling) string  { return "pooling_" + string(p) + "_scale" }
 
-// A head is what a program computes of one of the model's outputs: the modules of an embedding model, of the vectors of tokens, or what a
-// judge or a SPLADE model reads, of the logits of tokens.
+// A head is what a program computes of the model's outputs: of the vectors of tokens, the modules of an embedding model; of the logits of
+// tokens, what a judge reads or the weights of a SPLADE model. A model with vectors and logits has both.
 type head struct {
-	hidden          string   // name of the output whose vectors it takes
+	hidden          string   // name of the output whose vectors it takes; "" for none
 	tokens          []layer  // for the vector of each token
 	pooling         *pooling // nil if the vectors of tokens are the result
 	texts           []layer  // for the vector of each text
 	vectors, pooled string   // names of its outputs; "" for none
 
-	sparse  *splade // what becomes of the output hidden, which is logits of words; nil for other models
+	sparse  *splade // how the logits of words become their weights; nil if the model has no such logits
+	words   string  // name of the output that has these logits
+	weights string  // name of the output of weights
 	judges  bool    // the output hidden is logits of words, and pooled those of the last token
 	answers []int64 // columns of the logits that remain, for a judge; nil for all
 }
 
+// orNone returns nil for a head that computes nothing.
+func (h *head) orNone() *head {
+	if h.hidden == "" && h.sparse == nil {
+		return nil
+	}
+	return h
+}
+
 // skipsPrompt reports whether the tokens of a prompt do not count.
-func (h *head) skipsPrompt() bool { return h != nil && h.pooling != nil && !h.pooling.includePrompt }
+func (h *head) skipsPrompt() bool {
+	return h != nil && h.pooled != "" && h.pooling != nil && !h.pooling.includePrompt
+}
 
 // appendTo appends the head to a rewritten graph.
 func (h *head) appendTo(g *ir.Graph) error {
-	at := slices.Index(g.OutputNames, h.hidden)
-	if at < 0 {
-		return fmt.Errorf("the program has no output %q", h.hidden)
-	}
-	b := newHeadBuilder(g, g.Outputs[at])
-	x := b.x
 	if h.sparse != nil {
-		b.output(h.pooled, b.splade(x, *h.sparse))
-		return b.err
+		b, err := newHeadBuilder(g, h.words)
+		if err != nil {
+			return err
+		}
+		if b.output(h.weights, b.splade(b.x, *h.sparse)); b.err != nil {
+			return b.err
+		}
 	}
+	if h.hidden == "" {
+		return nil
+	}
+	b, err := newHeadBuilder(g, h.hidden)
+	if err != nil {
+		return err
+	}
+	x := b.x
 	if h.judges {
 		b.output(h.pooled, b.columns(b.last(x), h.answers))
 		return b.err
@@ -129,14 +148,19 @@ type headBuilder struct {
 }
 
 // newHeadBuilder returns a builder that begins with an output [batch,tokens,size]: with the packed vectors if the output restores padding.
-func newHeadBuilder(g *ir.Graph, output *ir.Value) *headBuilder {
+func newHeadBuilder(g *ir.Graph, name string) (*headBuilder, error) {
+	at := slices.Index(g.OutputNames, name)
+	if at < 0 {
+		return nil, fmt.Errorf("the program has no output %q", name)
+	}
+	output := g.Outputs[at]
 	if n := output.Def; n != nil && n.Op.Kind() == ir.KindUnpack {
 		pack := n.Inputs[ir.UnpackFlatIndices].Def
 		if pack != nil && pack.Op.Kind() == ir.KindPack && len(pack.Outputs) >= ir.PackValues { // a file may say anything
-			return &headBuilder{Graph: g, x: n.Inputs[ir.UnpackX], unpack: n, pack: pack}
+			return &headBuilder{Graph: g, x: n.Inputs[ir.UnpackX], unpack: n, pack: pack}, nil
 		}
 	}
-	return &headBuilder{Graph: g, x: output}
+	return &headBuilder{Graph: g, x: output}, nil
 }
 
 // op appends a node and returns its result.

@@ -3,6 +3,7 @@ package pipeline
 import (
 	"fmt"
 	"math"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -13,7 +14,10 @@ import (
 	"github.com/rlxc/rlxc"
 	"github.com/rlxc/rlxc/internal/drivertest"
 	"github.com/rlxc/rlxc/internal/inside"
+	"github.com/rlxc/rlxc/internal/modeltest"
 	"github.com/rlxc/rlxc/ir"
+	"github.com/rlxc/rlxc/onnx"
+	"github.com/rlxc/rlxc/onnx/onnxpb"
 	"github.com/rlxc/rlxc/tensor"
 	"github.com/rlxc/rlxc/tokenizer"
 )
@@ -209,6 +213,37 @@ func TestHeadInSlices(t *testing.T) {
 			require.Equal(t, want, got)
 		})
 	}
+}
+
+// TestVectorsBesideLogits: a model that returns vectors of tokens and logits of words embeds densely and sparsely.
+func TestVectorsBesideLogits(t *testing.T) {
+	folder := copyModel(t, "splade")
+	for _, name := range []string{"modules.json", "config_sentence_transformers.json"} {
+		require.NoError(t, os.Remove(filepath.Join(folder, name)))
+	}
+	file := filepath.Join(folder, "onnx", "model.onnx")
+	model, err := onnx.Open(file)
+	require.NoError(t, err)
+	g := model.Proto.Graph
+	const hidden = "last_hidden_state"
+	product := g.Node[len(g.Node)-2]
+	require.Equal(t, "MatMul", product.OpType)
+	g.Node = append(g.Node, &onnxpb.NodeProto{OpType: "Identity", Input: product.Input[:1], Output: []string{hidden}})
+	g.Output = append(g.Output, modeltest.Value(hidden, tensor.F32, "batch_size", "sequence_length", "32"))
+	require.NoError(t, onnx.Save(file, model.Proto))
+	require.NoError(t, model.Close())
+	texts := mixed()[:5]
+	m, err := Open(t.Context(), folder, Options{Pooling: PoolMean})
+	require.NoError(t, err)
+	defer m.Close()
+	vectors, err := m.Embed(t.Context(), texts, EmbedOptions{})
+	require.NoError(t, err)
+	require.Len(t, vectors[0], 32)
+	got, err := m.EmbedSparse(t.Context(), texts, EmbedOptions{})
+	require.NoError(t, err)
+	want, err := openModel(t, "splade", Options{}).EmbedSparse(t.Context(), texts, EmbedOptions{})
+	require.NoError(t, err)
+	require.Equal(t, want, got)
 }
 
 // TestSparseReturnsOneRow: the program returns a number for each text and word, and none for a token. The weights are those of the

@@ -189,40 +189,29 @@ func (d *Description) findOutputs(model *rlxc.Model, l *layout) (outputs, error)
 }
 
 // newHead returns the head of a model with these outputs. It sets the outputs that the head makes. judges says that the model is a decoder
-// that reranks. newHead returns nil if the files name no modules, or if the model has no vector for each token.
+// that reranks. newHead returns nil if the files name no modules and the model has no logits of words, and if its outputs are not of
+// tokens.
 func (d *Description) newHead(model *rlxc.Model, l *layout, o *outputs, judges bool) *head {
 	infos := model.Outputs()
 	names := namesOf(infos)
-	from := o.hidden
-	weighs := o.logits.form == tokenVectors && !o.sparse.form.perToken() && d.Task != Tagging &&
-		(d.Task == Sparse || o.hidden.form != tokenVectors)
-	if weighs || judges {
-		from = o.logits
-	}
-	if from.form != tokenVectors || !l.all(infos[slices.Index(names, from.name)].Shape[1]) {
-		return nil
+	ofTokens := func(x output) bool {
+		return x.form == tokenVectors && l.all(infos[slices.Index(names, x.name)].Shape[1])
 	}
 	name := func(name string) output {
 		for slices.Contains(names, name) {
 			name += "_"
 		}
-		return output{name: name}
+		return output{name: name, form: textVectors}
 	}
-	h := &head{hidden: from.name, judges: judges}
-	if weighs && !h.judges {
-		o.weighed = name("word_weights")
-		o.weighed.form, h.pooled, h.sparse = textVectors, o.weighed.name, &splade{}
-		for i := range d.modules {
-			if m := &d.modules[i]; m.kind == "SpladePooling" {
-				h.sparse = &m.splade
-			}
-		}
-		return h
-	}
-	if h.judges {
+	h := &head{}
+	switch {
+	case !ofTokens(o.logits):
+	case judges:
 		o.judged = name("last_logits")
-		o.judged.form, h.pooled = textVectors, o.judged.name
-		return h
+		return &head{hidden: o.logits.name, judges: true, pooled: o.judged.name}
+	case d.Task != Tagging && !o.sparse.form.perToken():
+		o.weighed = name("word_weights")
+		h.sparse, h.words, h.weights = &splade{}, o.logits.name, o.weighed.name
 	}
 	for i := range d.modules {
 		switch m := &d.modules[i]; {
@@ -232,23 +221,26 @@ func (d *Description) newHead(model *rlxc.Model, l *layout, o *outputs, judges b
 			h.tokens = append(h.tokens, m.layer)
 		case m.layer != nil:
 			h.texts = append(h.texts, m.layer)
+		case m.kind == "SpladePooling" && h.sparse != nil:
+			h.sparse = &m.splade
 		}
 	}
 	if n := len(h.texts); d.normalizes() {
 		h.texts = h.texts[:n-1] // embed does that
 	}
-	if len(h.tokens) > 0 {
-		o.layered = name("token_vectors")
-		o.layered.form, h.vectors = tokenVectors, o.layered.name
+	vectors := ofTokens(o.hidden)
+	if vectors && len(h.tokens) > 0 {
+		o.layered = output{name("token_vectors").name, tokenVectors}
+		h.vectors = o.layered.name
 	}
-	if h.pooling != nil {
+	if vectors && h.pooling != nil {
 		o.pooled = name("sentence_embedding")
-		o.pooled.form, h.pooled = textVectors, o.pooled.name
+		h.pooled = o.pooled.name
 	}
-	if h.vectors == "" && h.pooled == "" {
-		return nil
+	if h.vectors != "" || h.pooled != "" {
+		h.hidden = o.hidden.name
 	}
-	return h
+	return h.orNone()
 }
 
 func namesOf(infos []rlxc.ValueInfo) []string {
