@@ -28,13 +28,13 @@ type scheduler struct {
 	report   func(BatchReport)
 
 	mu       sync.Mutex
-	work     sync.Cond // something waits, or the scheduler is closed: for one worker, which wakes the next if more is left
-	room     sync.Cond // there is room for what calls have left, or they have ended
-	waiting  map[extent][]*sequence
-	extents  []extent   // keys of waiting, ascending
-	requests []*request // that have sequences waiting
-	tokens   int        // waiting
-	busy     int        // workers that run a batch
+	work     sync.Cond              // something waits, or the scheduler is closed: for one worker, which wakes the next if more is left
+	room     sync.Cond              // there is room for what calls have left, or they have ended
+	waiting  map[extent][]*sequence // those that no batch has taken, in the order in which they came; no list is empty
+	extents  []extent               // keys of waiting, ascending
+	requests []*request             // that have sequences waiting
+	tokens   int                    // waiting
+	busy     int                    // workers that run a batch
 	idle     *time.Timer
 	closed   bool
 	done     sync.WaitGroup
@@ -198,25 +198,40 @@ func (s *scheduler) fail(r *request, err error) {
 		return
 	}
 	r.err = err
+	sizes := map[extent]bool{}
 	for _, sequence := range r.sequences {
 		if !sequence.taken {
 			s.take(sequence)
+			sizes[sequence.extent()] = true
 			r.open--
 		}
 	}
+	for size := range sizes {
+		s.keep(size, slices.DeleteFunc(s.waiting[size], (*sequence).isTaken))
+	}
 	r.sequences = nil
 	s.room.Broadcast()
-	if s.tokens == 0 { // or what was forgotten would be about until sequences of these lengths come
-		clear(s.waiting)
-		s.extents = nil
-	}
 	s.finish(r)
 }
 
-// take notes that a sequence does not wait any more; its position by length is cleared when it is next looked at.
+// take notes that a batch has a sequence, or that its request has failed. The caller removes it from waiting.
 func (s *scheduler) take(sequence *sequence) {
 	sequence.taken = true
 	s.tokens -= len(sequence.ids)
+}
+
+func (s *sequence) isTaken() bool { return s.taken }
+
+// keep sets which sequences of a size wait.
+func (s *scheduler) keep(size extent, left []*sequence) {
+	if len(left) > 0 {
+		s.waiting[size] = left
+		return
+	}
+	delete(s.waiting, size)
+	if i, ok := slices.BinarySearchFunc(s.extents, size, extent.compare); ok {
+		s.extents = slices.Delete(s.extents, i, i+1)
+	}
 }
 
 // finish ends a request that has nothing left.
@@ -329,15 +344,15 @@ func (s *scheduler) form() ([]*sequence, error) {
 	seed := r.sequences[0]
 	length := len(seed.ids)
 	most, err := s.engine.sequences(seed.extent())
+	s.take(seed)
+	s.keep(seed.extent(), slices.DeleteFunc(s.waiting[seed.extent()], (*sequence).isTaken))
 	if err != nil {
-		s.take(seed)
 		return []*sequence{seed}, err
 	}
 	// What waits is shared out among all workers, whichever are busy: so the batches of a call that comes alone are the same each time,
 	// and its results to the last bit.
-	share := max(s.worth, s.tokens/s.workers)
+	share := max(s.worth, (s.tokens+length)/s.workers)
 	most = max(1, min(most, (share+length)/max(length, 1)))
-	s.take(seed)
 	out := []*sequence{seed}
 	together := s.engine.together(seed.reads)
 	if together > 0 {
@@ -384,18 +399,12 @@ func (s *scheduler) pad(out []*sequence, most int) []*sequence {
 	}
 	for i := from; i >= 0 && fits(s.extents[i]); i-- {
 		size := s.extents[i]
-		left := s.waiting[size]
-		for len(left) > 0 && fits(size) {
-			if sequence := left[0]; !sequence.taken {
-				s.take(sequence)
-				out = append(out, sequence)
-			}
-			left = left[1:]
+		n := 0
+		for left := s.waiting[size]; n < len(left) && fits(size); n++ {
+			s.take(left[n])
+			out = append(out, left[n])
 		}
-		if s.waiting[size] = left; len(left) == 0 {
-			delete(s.waiting, size)
-			s.extents = slices.Delete(s.extents, i, i+1)
-		}
+		s.keep(size, slices.Delete(s.waiting[size], 0, n))
 	}
 	return out
 }
@@ -408,19 +417,13 @@ func (s *scheduler) fill(out []*sequence, most int) []*sequence {
 		if !size.together(first) {
 			continue
 		}
-		left := s.waiting[size]
-		for len(left) > 0 && tokens+size.tokens <= most {
-			if sequence := left[0]; !sequence.taken {
-				s.take(sequence)
-				out = append(out, sequence)
-				tokens += size.tokens
-			}
-			left = left[1:]
+		n := 0
+		for left := s.waiting[size]; n < len(left) && tokens+size.tokens <= most; n++ {
+			s.take(left[n])
+			out = append(out, left[n])
+			tokens += size.tokens
 		}
-		if s.waiting[size] = left; len(left) == 0 {
-			delete(s.waiting, size)
-			s.extents = slices.Delete(s.extents, i, i+1)
-		}
+		s.keep(size, slices.Delete(s.waiting[size], 0, n))
 	}
 	return out
 }

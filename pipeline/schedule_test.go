@@ -65,6 +65,43 @@ func (e *fakeEngine) run(ctx context.Context, sequences []*sequence) error {
 	return e.fail
 }
 
+// requireEmpty fails if the scheduler still refers to sequences or requests, whose results would stay in memory.
+func requireEmpty(t *testing.T, s *scheduler) {
+	t.Helper()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	require.Equal(t, [4]int{}, [4]int{len(s.waiting), len(s.extents), len(s.requests), s.tokens})
+}
+
+// TestNothingStaysWaiting: texts of any length, alone and beside others, that have run or whose callers have left, are forgotten.
+func TestNothingStaysWaiting(t *testing.T) {
+	for _, e := range []*fakeEngine{{}, {any: 512}, {most: func(int) (int, error) { return 1, nil }}, {fail: errors.New("fails")}} {
+		s := newScheduler(e, 2, 1<<12)
+		s.worth = 256
+		for length := range 600 {
+			_ = s.run(t.Context(), rowsOf(length))
+		}
+		requireEmpty(t, s)
+		rng := rand.New(rand.NewPCG(3, 4))
+		var wait sync.WaitGroup
+		for range 50 {
+			lengths := make([]int, rng.IntN(40)+1)
+			for i := range lengths {
+				lengths[i] = rng.IntN(300)
+			}
+			ctx, cancel := context.WithCancel(t.Context())
+			wait.Go(func() { _ = s.run(ctx, rowsOf(lengths...)) })
+			if rng.IntN(2) == 0 {
+				wait.Go(cancel)
+			}
+			defer cancel()
+		}
+		wait.Wait()
+		require.NoError(t, s.close()) // which waits for batches of callers that have left
+		requireEmpty(t, s)
+	}
+}
+
 func rowsOf(lengths ...int) []*sequence {
 	out := make([]*sequence, len(lengths))
 	for i, n := range lengths {

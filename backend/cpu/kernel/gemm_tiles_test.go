@@ -79,7 +79,7 @@ func testProductOfWorkers(t *testing.T, s *Set, m, n int) {
 	narrow := make([]uint16, m*k)
 	s.ToBF16(narrow, a)
 	blocks := s.NewPackBlocks(k, n, block, bits)
-	stored, scales := make([]float32, blocks.Bytes()/4), random(r, n*k/block).inner
+	stored, scales := newGuarded(blocks.Bytes()/4, 0).inner, random(r, n*k/block).inner
 	for p := range blocks.Parts() {
 		blocks.Run(p, bytesOfFloats(stored), bytesOfFloats(b)[:n*k/2], scales, nil)
 	}
@@ -95,7 +95,7 @@ func testProductOfWorkers(t *testing.T, s *Set, m, n int) {
 		"stored": func(workers int, args GemmArgs) (parts int) {
 			plan := s.NewGemmStored(m, n, k, workers)
 			for p := range plan.Parts() {
-				plan.Run(p, &args, &operand, make([]byte, plan.ScratchBytes()))
+				plan.Run(p, &args, &operand, bytesOfFloats(newGuarded(plan.ScratchBytes()/4, 0).inner))
 			}
 			return plan.Parts()
 		},
@@ -105,7 +105,7 @@ func testProductOfWorkers(t *testing.T, s *Set, m, n int) {
 				GemmArgs: args}
 			plan.QuantizeBlocks(rows.Quantized, rows.Scales, a, k, 0, m)
 			for p := range plan.Parts() {
-				plan.Run(p, &rows, bytesOfFloats(stored), make([]byte, plan.ScratchBytes()))
+				plan.Run(p, &rows, bytesOfFloats(stored), bytesOfFloats(newGuarded(plan.ScratchBytes()/4, 0).inner))
 			}
 			return plan.Parts()
 		},
@@ -114,7 +114,7 @@ func testProductOfWorkers(t *testing.T, s *Set, m, n int) {
 			args.B = b
 			batch := BatchGemmArgs{GemmArgs: args, BRow: n, BCol: 1, AOffset: []int{0}, BOffset: []int{0}, COffset: []int{0}}
 			for p := range plan.Parts() {
-				plan.Run(p, &batch, make([]byte, plan.ScratchBytes()))
+				plan.Run(p, &batch, bytesOfFloats(newGuarded(plan.ScratchBytes()/4, 0).inner))
 			}
 			return plan.Parts()
 		},
