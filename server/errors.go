@@ -81,7 +81,7 @@ var causes = []struct {
 }{
 	{pipeline.ErrInvalid, http.StatusUnprocessableEntity, ""},
 	{tokenizer.ErrRoom, http.StatusUnprocessableEntity,
-		"a question, a label or the overlap of windows is longer than the model's maximum length"},
+		"a question, a label, the overlap of windows or the special tokens are longer than the model's maximum length, or the request's"},
 	{pipeline.ErrQueueFull, http.StatusTooManyRequests, "the queue is full: try again later"},
 	{pipeline.ErrTooLarge, http.StatusRequestEntityTooLarge,
 		"the request has more tokens than the server queues: send fewer texts at a time"},

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -287,13 +288,21 @@ input has a question, and its context in that field. Long contexts are read by w
 				return err
 			}
 			defer func() { err = errors.Join(err, end()) }()
-			return t.do(c, m, in, task{run: func(ctx context.Context, items []item, _ pipeline.Truncated) ([]any, error) {
+			asked := func(it item) pipeline.Question {
+				if it.second != nil {
+					return pipeline.Question{Question: it.text, Context: *it.second}
+				}
+				return pipeline.Question{Question: question, Context: it.text}
+			}
+			return t.do(c, m, in, task{check: func(it item) error {
+				if q := asked(it); strings.TrimSpace(q.Question) == "" || strings.TrimSpace(q.Context) == "" {
+					return errors.New("the question or its context is empty")
+				}
+				return nil
+			}, run: func(ctx context.Context, items []item, _ pipeline.Truncated) ([]any, error) {
 				questions := make([]pipeline.Question, len(items))
 				for i, it := range items {
-					questions[i] = pipeline.Question{Question: question, Context: it.text}
-					if it.second != nil {
-						questions[i] = pipeline.Question{Question: it.text, Context: *it.second}
-					}
+					questions[i] = asked(it)
 				}
 				values, err := m.Answer(ctx, questions, o)
 				if err != nil {

@@ -132,7 +132,8 @@ type task struct {
 	example any // a result, with what may be left out where this task does not
 	// vectors describes the vectors, where results are vectors of one size; nil elsewhere.
 	vectors func(ctx context.Context) (vectorFile, error)
-	output  pipeline.Precision // in files of vectors
+	output  pipeline.Precision  // in files of vectors
+	check   func(it item) error // says why the task cannot run on an item, which --on-error skip may leave out; nil for never
 }
 
 // A round is what is in memory at a time, and what an interruption of -o costs. It ends with the text that reaches one of these bounds.
@@ -209,6 +210,9 @@ func (t *textCommand) do(c *cobra.Command, m *pipeline.Model, in *textReader, k 
 				continue
 			}
 			rate.start()
+			if it.err == nil && k.check != nil {
+				it.err = k.check(it)
+			}
 			if it.err != nil {
 				if t.onError == "stop" {
 					return t.stop(file, fmt.Errorf("%w (--on-error skip continues)", it.failure()))
