@@ -200,6 +200,9 @@ func (d *Description) OpenTokenizer(options ...tokenizer.Option) (*tokenizer.Tok
 
 // OpenModel opens the model file, without compiling it. It fails as rlxc.Open does.
 func (d *Description) OpenModel() (*rlxc.Model, error) {
+	if d.static != nil {
+		return nil, d.noModel()
+	}
 	if d.models.FS == nil {
 		return rlxc.Open(d.Model)
 	}
@@ -323,9 +326,14 @@ func ModelFile(folder, variant string) (string, error) {
 	d := &Description{}
 	err := d.locate(folder, variant)
 	if err == nil && d.static != nil {
-		return "", fmt.Errorf("%s is a table of static embeddings and no ONNX file: the commands on texts and serve take it", d.Model)
+		return "", d.noModel()
 	}
 	return d.Model, err
+}
+
+// noModel is the error for a table of static embeddings where an ONNX file is needed.
+func (d *Description) noModel() error {
+	return fmt.Errorf("%s is a table of static embeddings and no ONNX file: the commands on texts and serve take it", d.Model)
 }
 
 func isModel(name string) bool {

@@ -242,6 +242,16 @@ func (d *Description) Compile(ctx context.Context, model *rlxc.Model, o rlxc.Com
 	return whole.Returning(d.usual(model, heads)...)
 }
 
+// Sizes returns the model's dimensions for a batch of that many sequences of a length in tokens, by their names. It fails with ErrNotText
+// if the model takes other inputs than tokens.
+func (d *Description) Sizes(model *rlxc.Model, sequences, length int) (map[string]int, error) {
+	l, err := layoutOf(model.Name(), model.Inputs(), model.Dims(), d.config.firstPosition(), d.width())
+	if err != nil {
+		return nil, fmt.Errorf("pipeline: %w", err)
+	}
+	return l.sizes(sequences, length), nil
+}
+
 // compile compiles a model with its head, which may be nil.
 func (h *head) compile(ctx context.Context, model *rlxc.Model, o rlxc.CompileOptions) (*rlxc.Program, error) {
 	if h == nil {

@@ -96,10 +96,24 @@ func planOf(c *cobra.Command, served server.Model) (_ *servedPlan, _ *rlxc.Progr
 	if d.MaxLength > 0 {
 		length = min(length, d.MaxLength)
 	}
-	plan, err := program.Plan(batchSizes(program.Inputs(), o.BatchTokens, length))
-	for err != nil && length > 1 { // the model has fewer positions, which its files do not say
+	planned := func() (*rlxc.Report, error) {
+		sizes, err := d.Sizes(m, max(1, o.BatchTokens/length), length)
+		if err != nil {
+			return nil, err
+		}
+		for name := range o.Compile.Dims {
+			delete(sizes, name)
+		}
+		return program.Plan(sizes)
+	}
+	plan, err := planned()
+	for err != nil && length > 1 && !errors.Is(err, pipeline.ErrNotText) { // it has fewer positions, which its files do not say
 		length /= 2
-		plan, err = program.Plan(batchSizes(program.Inputs(), o.BatchTokens, length))
+		plan, err = planned()
+	}
+	if errors.Is(err, pipeline.ErrNotText) {
+		err = fmt.Errorf("%s takes no texts, so that requests decide the sizes of its tensors: rlxc plan %s --dim NAME=SIZE plans some",
+			served.Name, served.Path)
 	}
 	if err != nil {
 		return nil, nil, err
@@ -107,21 +121,6 @@ func planOf(c *cobra.Command, served server.Model) (_ *servedPlan, _ *rlxc.Progr
 	plan.Measure()
 	return &servedPlan{Name: served.Name, Dims: plan.Dims, Weights: plan.Weights, Arena: plan.Plan.Committed, Sessions: o.Sessions,
 		resident: plan.Resident}, program, nil
-}
-
-// batchSizes returns sizes for a batch of that many tokens in sequences of a length. The first input is [batch, length]. Other dimensions
-// are 1.
-func batchSizes(inputs []rlxc.ValueInfo, tokens, length int) map[string]int {
-	dims := map[string]int{}
-	for _, dim := range freeDims(inputs) {
-		dims[dim] = 1
-	}
-	for axis, n := range []int{max(1, tokens/length), length} {
-		if shape := inputs[0].Shape; axis < len(shape) && symbolOf(shape[axis]) != "" {
-			dims[symbolOf(shape[axis])] = n
-		}
-	}
-	return dims
 }
 
 // text prints a line for each model, and the container.
