@@ -253,12 +253,7 @@ func (r *Report) OptimalOrder(work int) (*OptimalOrder, error) {
 type Rates = engine.Rates
 
 // A SliceCost is what running a batch in slices costs.
-type SliceCost struct {
-	// Slower is the estimated time of a run in slices, divided by the time of the batch at once, minus 1.
-	Slower float64 `json:"slower"`
-	// Weights is the number of bytes of constants that a slice reads. Of tables, only the rows that are looked up count.
-	Weights int64 `json:"weights"`
-}
+type SliceCost = engine.SliceCost
 
 // SliceCost estimates what running in Slices costs on a processor of these rates. It fails with ErrInput if Slices is 0 or if Float or
 // Bytes is not positive, and with ErrClosed.
@@ -266,11 +261,7 @@ func (r *Report) SliceCost(rates Rates) (*SliceCost, error) {
 	if r.Slices == 0 {
 		return nil, engine.WithKind(ErrInput, errors.New("the batch runs at once, without slices"))
 	}
-	c, err := r.program.SliceCost(r.whole, rates)
-	if err != nil {
-		return nil, err
-	}
-	return (*SliceCost)(c), nil
+	return r.program.SliceCost(r.whole, rates)
 }
 
 // labels names nodes with their operators.

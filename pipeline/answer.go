@@ -18,6 +18,11 @@ type Question struct {
 	Question, Context string
 }
 
+// IsEmpty reports whether the question or its context has nothing but white space. Answer fails for such a question.
+func (q Question) IsEmpty() bool {
+	return strings.TrimSpace(q.Question) == "" || strings.TrimSpace(q.Context) == ""
+}
+
 // An Answer is a span of a context. The empty Answer means that the context has none.
 type Answer struct {
 	Text      string  `json:"answer"`
@@ -56,7 +61,7 @@ func (m *Model) Answer(ctx context.Context, questions []Question, o AnswerOption
 	}
 	inputs := make([]tokenizer.Input, len(questions))
 	for i, q := range questions {
-		if strings.TrimSpace(q.Question) == "" || strings.TrimSpace(q.Context) == "" {
+		if q.IsEmpty() {
 			return nil, invalidf("question %d or its context is empty", i)
 		}
 		inputs[i] = tokenizer.Pair(q.Question, q.Context)

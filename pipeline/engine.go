@@ -56,11 +56,11 @@ func (p *picture) work() int { return max(1, p.height*p.width/256) }
 // bytes returns the size of the tensor.
 func (p *picture) bytes() int64 { return 4 * int64(len(p.values)) }
 
-// An extent is what a sequence reads and its size: the number of tokens of its prefix, which are not computed again, and the number of its
-// ids. The scheduler only puts sequences that read the same and whose prefixes have the same length into one batch. A shorter prefix
-// would be padded to the length of the longest, and a mask would have to hide this padding, which is between the prefix and the ids:
-// GroupQueryAttention of onnxruntime has no such mask. Sequences of one batch may differ in tokens: their ids are padded at the end.
-// A batch of images has images of one size.
+// An extent is the reading of a sequence and its size: the number of tokens of its prefix, which are not computed again, and the number of
+// its ids. The scheduler only puts sequences of one reading whose prefixes have the same length into one batch. A shorter prefix would be
+// padded to the length of the longest, and a mask would have to hide this padding, which is between the prefix and the ids:
+// GroupQueryAttention of onnxruntime has no such mask. Sequences of one batch may differ in tokens: their ids are padded at the end. A
+// batch of images has images of one size.
 type extent struct {
 	reads        *reading
 	past, tokens int
@@ -78,13 +78,15 @@ func (e extent) together(x extent) bool {
 	return e.reads == x.reads && e.past == x.past && e.pixels == x.pixels
 }
 
-// A reading is the outputs that sequences of a task read, with programs that compute nothing else.
+// A reading is a set of the model's outputs that calls ask for, with programs that compute only these. Embed needs the vectors of texts
+// and EmbedTokens those of tokens, so that they have two readings. The engine makes a reading when a call first asks for its outputs, and
+// keeps it until the model is closed. A reading does not change.
 type reading struct {
-	number   int             // index in the engine's list
-	outputs  []string        // names
-	programs []*rlxc.Program // a program for each device; plans of the first say what fits
-	layout   layout          // the inputs that the programs take
-	packs    bool            // the programs take packed batches
+	number   int             // index in padded.readings
+	outputs  []string        // names of the outputs
+	programs []*rlxc.Program // a program for each device, which count as equal: plans of the first bound batches
+	layout   layout          // the inputs that all of the programs take
+	packs    bool            // whether the programs take packed batches
 }
 
 // order returns the number of a reading; 0 for nil, as fakes of an engine have it.
@@ -400,6 +402,8 @@ func (e *padded) closeIdle() error {
 // close closes the sessions and the programs of the readings.
 func (e *padded) close() error {
 	errs := []error{e.closeIdle()}
+	e.mu.Lock() // a call may ask for a reading meanwhile
+	defer e.mu.Unlock()
 	for _, r := range e.readings {
 		errs = append(errs, r.close())
 	}

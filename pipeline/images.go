@@ -236,8 +236,10 @@ func (m *ImageModel) vector(b *batch, at int, o ImageOptions) ([]float32, error)
 	if err := notNaN(m.output.name, data); err != nil {
 		return nil, err
 	}
-	v := slices.Clone(data)
-	if m.pooling != "" {
+	var v []float32
+	if m.pooling == "" {
+		v = slices.Clone(data)
+	} else {
 		v = make([]float32, shape[len(shape)-1])
 		poolers[m.pooling].pool(v, data)
 	}

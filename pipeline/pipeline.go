@@ -245,11 +245,16 @@ func (d *Description) Compile(ctx context.Context, model *rlxc.Model, o rlxc.Com
 // Sizes returns the model's dimensions for a batch of that many sequences of a length in tokens, by their names. It fails with ErrNotText
 // if the model takes other inputs than tokens.
 func (d *Description) Sizes(model *rlxc.Model, sequences, length int) (map[string]int, error) {
-	l, err := layoutOf(model.Name(), model.Inputs(), model.Dims(), d.config.firstPosition(), d.width())
+	l, err := d.layout(model)
 	if err != nil {
 		return nil, fmt.Errorf("pipeline: %w", err)
 	}
 	return l.sizes(sequences, length), nil
+}
+
+// layout returns the layout of a model with all of its own symbols, also those that the options fix.
+func (d *Description) layout(model *rlxc.Model) (*layout, error) {
+	return layoutOf(model.Name(), model.Inputs(), model.Dims(), d.config.firstPosition(), d.width())
 }
 
 // compile compiles a model with its head, which may be nil.
@@ -309,8 +314,7 @@ func (d *Description) Meet(model *rlxc.Model) error {
 }
 
 func (d *Description) meet(model *rlxc.Model) (outputs, *judge, *head, error) {
-	// Outputs have the model's symbols, also those that the options fix.
-	named, err := layoutOf(model.Name(), model.Inputs(), model.Dims(), d.config.firstPosition(), d.width())
+	named, err := d.layout(model) // outputs have these symbols
 	if err != nil {
 		return outputs{}, nil, nil, err
 	}

@@ -207,7 +207,7 @@ func (s *scheduler) fail(r *request, err error) {
 		}
 	}
 	for size := range sizes {
-		s.keep(size, slices.DeleteFunc(s.waiting[size], (*sequence).isTaken))
+		s.keep(size, slices.DeleteFunc(s.waiting[size], func(x *sequence) bool { return x.taken }))
 	}
 	r.sequences = nil
 	s.room.Broadcast()
@@ -220,8 +220,6 @@ func (s *scheduler) take(sequence *sequence) {
 	s.tokens -= len(sequence.ids)
 }
 
-func (s *sequence) isTaken() bool { return s.taken }
-
 // keep sets which sequences of a size wait.
 func (s *scheduler) keep(size extent, left []*sequence) {
 	if len(left) > 0 {
@@ -232,6 +230,18 @@ func (s *scheduler) keep(size extent, left []*sequence) {
 	if i, ok := slices.BinarySearchFunc(s.extents, size, extent.compare); ok {
 		s.extents = slices.Delete(s.extents, i, i+1)
 	}
+}
+
+// leave removes n sequences from the list waiting[size], from index i on. The caller holds mu. If i is 0, the time grows with n and not
+// with the length of the list, since thousands of texts of one length may wait.
+func (s *scheduler) leave(size extent, i, n int) {
+	list := s.waiting[size]
+	if i > 0 {
+		s.keep(size, slices.Delete(list, i, i+n))
+		return
+	}
+	clear(list[:n]) // what is in front of a slice stays in memory as long as its end
+	s.keep(size, list[n:])
 }
 
 // finish ends a request that has nothing left.
@@ -345,7 +355,7 @@ func (s *scheduler) form() ([]*sequence, error) {
 	length := len(seed.ids)
 	most, err := s.engine.sequences(seed.extent())
 	s.take(seed)
-	s.keep(seed.extent(), slices.DeleteFunc(s.waiting[seed.extent()], (*sequence).isTaken))
+	s.leave(seed.extent(), slices.Index(s.waiting[seed.extent()], seed), 1)
 	if err != nil {
 		return []*sequence{seed}, err
 	}
@@ -404,7 +414,7 @@ func (s *scheduler) pad(out []*sequence, most int) []*sequence {
 			s.take(left[n])
 			out = append(out, left[n])
 		}
-		s.keep(size, slices.Delete(s.waiting[size], 0, n))
+		s.leave(size, 0, n)
 	}
 	return out
 }
@@ -423,7 +433,7 @@ func (s *scheduler) fill(out []*sequence, most int) []*sequence {
 			out = append(out, left[n])
 			tokens += size.tokens
 		}
-		s.keep(size, slices.Delete(s.waiting[size], 0, n))
+		s.leave(size, 0, n)
 	}
 	return out
 }

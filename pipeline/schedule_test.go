@@ -5,7 +5,9 @@ import (
 	"errors"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -24,11 +26,11 @@ type fakeEngine struct {
 	most    func(length int) (int, error)
 	fail    error
 	any     int // tokens of a batch of sequences of any lengths
-	rests   int
+	rests   atomic.Int64
 }
 
 func (e *fakeEngine) together(*reading) int { return e.any }
-func (e *fakeEngine) rest()                 { e.rests++ }
+func (e *fakeEngine) rest()                 { e.rests.Add(1) }
 func (e *fakeEngine) intact() error         { return nil }
 
 func (e *fakeEngine) sequences(of extent) (int, error) {
@@ -75,13 +77,12 @@ func requireEmpty(t *testing.T, s *scheduler) {
 
 // TestNothingStaysWaiting: texts of any length, alone and beside others, that have run or whose callers have left, are forgotten.
 func TestNothingStaysWaiting(t *testing.T) {
-	for _, e := range []*fakeEngine{{}, {any: 512}, {most: func(int) (int, error) { return 1, nil }}, {fail: errors.New("fails")}} {
-		s := newScheduler(e, 2, 1<<12)
-		s.worth = 256
+	alone := func(s *scheduler) {
 		for length := range 600 {
 			_ = s.run(t.Context(), rowsOf(length))
 		}
-		requireEmpty(t, s)
+	}
+	beside := func(s *scheduler) {
 		rng := rand.New(rand.NewPCG(3, 4))
 		var wait sync.WaitGroup
 		for range 50 {
@@ -97,8 +98,40 @@ func TestNothingStaysWaiting(t *testing.T) {
 			defer cancel()
 		}
 		wait.Wait()
-		require.NoError(t, s.close()) // which waits for batches of callers that have left
-		requireEmpty(t, s)
+	}
+	engines := []func() *fakeEngine{
+		func() *fakeEngine { return &fakeEngine{} },
+		func() *fakeEngine { return &fakeEngine{any: 512} },
+		func() *fakeEngine { return &fakeEngine{most: func(int) (int, error) { return 1, nil }} },
+		func() *fakeEngine { return &fakeEngine{fail: errors.New("fails")} },
+	}
+	for _, engine := range engines {
+		for _, do := range []func(*scheduler){alone, beside} {
+			s := newScheduler(engine(), 2, 1<<12)
+			s.worth = 256
+			do(s)
+			require.NoError(t, s.close()) // which waits for batches of callers that have left
+			requireEmpty(t, s)
+		}
+	}
+}
+
+// TestWhatLeavesIsForgotten: a list of what waits has no sequence in front of it or behind it that has left.
+func TestWhatLeavesIsForgotten(t *testing.T) {
+	for _, at := range []int{0, 2, 3} {
+		s := &scheduler{waiting: map[extent][]*sequence{}}
+		for _, r := range rowsOf(7, 7, 7, 7, 7) {
+			s.wait(r)
+		}
+		size := extent{tokens: 7}
+		all := s.waiting[size]
+		left := slices.Concat(all[:at], all[at+2:])
+		s.leave(size, at, 2)
+		require.True(t, slices.Equal(left, s.waiting[size]), "other sequences are left")
+		require.Len(t, slices.DeleteFunc(slices.Clone(all), func(r *sequence) bool { return r == nil }), 3)
+		s.leave(size, 0, 3)
+		require.Empty(t, s.waiting)
+		require.Empty(t, s.extents)
 	}
 }
 
@@ -154,9 +187,8 @@ func TestScheduler(t *testing.T) {
 		require.True(t, padded < 2*s.worth || real*8 >= padded*7, "batch %v", b)
 	}
 	require.Equal(t, total, ran)
-	require.Zero(t, s.tokens)
-	require.Empty(t, s.requests)
 	require.NoError(t, s.close())
+	requireEmpty(t, s)
 	for name, err := range map[string]error{"run": s.run(t.Context(), rowsOf(1)), "close": s.close()} {
 		require.ErrorIs(t, err, os.ErrClosed, name)
 		require.ErrorIs(t, err, rlxc.ErrClosed, name)
@@ -210,17 +242,17 @@ func TestSchedulerRests(t *testing.T) {
 		go func() { e.gate <- struct{}{} }()
 		require.NoError(t, s.run(t.Context(), rowsOf(3)))
 		time.Sleep(restAfter - 1)
-		require.Zero(t, e.rests)
+		require.Zero(t, e.rests.Load())
 		time.Sleep(2 * time.Nanosecond)
-		require.Equal(t, 1, e.rests)
+		require.EqualValues(t, 1, e.rests.Load())
 		go func() {
 			time.Sleep(2 * restAfter)
 			e.gate <- struct{}{}
 		}()
 		require.NoError(t, s.run(t.Context(), rowsOf(3)), "which takes longer")
-		require.Equal(t, 1, e.rests)
+		require.EqualValues(t, 1, e.rests.Load())
 		time.Sleep(10 * restAfter)
-		require.Equal(t, 2, e.rests)
+		require.EqualValues(t, 2, e.rests.Load())
 	})
 }
 

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -15,6 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/rlxc/rlxc/internal/files"
 	"github.com/rlxc/rlxc/pipeline"
 )
 
@@ -45,39 +45,21 @@ func imageFiles(named []string) (all []string, err error) {
 			all = append(all, name)
 			continue
 		}
-		before := len(all)
-		err = fs.WalkDir(os.DirFS(name), ".", func(file string, d fs.DirEntry, err error) error {
-			hidden := file != "." && strings.HasPrefix(d.Name(), ".")
-			switch {
-			case err != nil:
-				return err
-			case hidden && d.IsDir():
-				return fs.SkipDir
-			case !hidden && !d.IsDir() && slices.Contains(imageEndings, strings.ToLower(filepath.Ext(file))):
-				all = append(all, filepath.Join(name, filepath.FromSlash(file)))
-			}
-			return nil
-		})
+		inside, err := folderRecords(name)
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", name, err)
+			return nil, err
+		}
+		before := len(all)
+		for _, file := range inside.files {
+			if slices.Contains(imageEndings, strings.ToLower(filepath.Ext(file))) {
+				all = append(all, filepath.Join(name, file))
+			}
 		}
 		if len(all) == before {
 			return nil, fmt.Errorf("%s has no image: want files that end in %s", name, strings.Join(imageEndings, ", "))
 		}
 	}
 	return all, nil
-}
-
-func readImage(file string) (pipeline.Image, error) {
-	info, err := os.Stat(file)
-	if err == nil && (!info.Mode().IsRegular() || info.Size() > maxImageFile) {
-		err = fmt.Errorf("%s: want a regular file of at most %d MiB", file, maxImageFile>>20)
-	}
-	if err != nil {
-		return pipeline.Image{}, err
-	}
-	data, err := os.ReadFile(file)
-	return pipeline.Image{Name: file, Data: data}, err
 }
 
 // imageRun is one run of embed with --image.
@@ -95,17 +77,17 @@ func (r *imageRun) leave(err error) error {
 		return fmt.Errorf("%w (--on-error skip continues)", err)
 	}
 	r.bad++
-	fmt.Fprintln(&printer{to: r.log}, err)
+	fmt.Fprintln(r.log, err)
 	return nil
 }
 
-// embed makes the vectors of files, in their order.
-func (r *imageRun) embed(ctx context.Context, files []string) ([]imageEmbedding, error) {
+// embed makes the vectors of the files at paths, in their order.
+func (r *imageRun) embed(ctx context.Context, paths []string) ([]imageEmbedding, error) {
 	var images []pipeline.Image
-	for _, file := range files {
-		image, err := readImage(file)
+	for _, file := range paths {
+		data, err := files.System{}.ReadFile(file, maxImageFile)
 		if err == nil {
-			images = append(images, image)
+			images = append(images, pipeline.Image{Name: file, Data: data})
 		} else if err = r.leave(err); err != nil {
 			return nil, err
 		}
@@ -142,7 +124,7 @@ func (t *textCommand) embedImages(c *cobra.Command, model string, named []string
 	if err := errors.Join(least("dimensions", o.Dimensions, 0), least("sessions", t.open.Sessions, 0)); err != nil {
 		return err
 	}
-	files, err := imageFiles(named)
+	paths, err := imageFiles(named)
 	if err != nil {
 		return err
 	}
@@ -156,9 +138,9 @@ func (t *textCommand) embedImages(c *cobra.Command, model string, named []string
 	asJSON, _ := c.Flags().GetBool("json")
 	run := &imageRun{model: m, o: o, skip: t.onError == "skip", log: c.ErrOrStderr()}
 	var all []imageEmbedding // for the table
-	for round := range slices.Chunk(files, imagesPerRound) {
+	for round := range slices.Chunk(paths, imagesPerRound) {
 		some, err := run.embed(c.Context(), round)
-		if err = intact(m.Program(), err); err != nil {
+		if err != nil {
 			return err
 		}
 		if !asJSON {

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -295,7 +294,7 @@ input has a question, and its context in that field. Long contexts are read by w
 				return pipeline.Question{Question: question, Context: it.text}
 			}
 			return t.do(c, m, in, task{check: func(it item) error {
-				if q := asked(it); strings.TrimSpace(q.Question) == "" || strings.TrimSpace(q.Context) == "" {
+				if asked(it).IsEmpty() {
 					return errors.New("the question or its context is empty")
 				}
 				return nil

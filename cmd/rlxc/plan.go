@@ -252,18 +252,15 @@ type planReport struct {
 	Measured *measured          `json:"measured,omitempty"`
 	Order    *rlxc.OptimalOrder `json:"optimal_order,omitempty"`
 	// SliceCost is nil if the batch is not run in slices, and if the rates of the processor are not known.
-	SliceCost *sliceCosts `json:"slice_cost,omitempty"`
+	SliceCost *rlxc.SliceCost `json:"slice_cost,omitempty"`
 }
 
 // orderWork is the work of --optimal-order in each part of a program: some seconds at most.
 const orderWork = 10_000_000
 
-// sliceCosts are a rlxc.SliceCost, which may be nil.
-type sliceCosts rlxc.SliceCost
-
 // sliceCost estimates what slices cost on this processor, whose rates it measures. It returns nil if the plan has no slices, for other
 // backends than cpu, and for an instruction level that this processor lacks.
-func sliceCost(r *rlxc.Report, o *rlxc.CompileOptions) (*sliceCosts, error) {
+func sliceCost(r *rlxc.Report, o *rlxc.CompileOptions) (*rlxc.SliceCost, error) {
 	if r.Slices == 0 {
 		return nil, nil
 	}
@@ -275,12 +272,11 @@ func sliceCost(r *rlxc.Report, o *rlxc.CompileOptions) (*sliceCosts, error) {
 	if o.Precision == tensor.BF16 && b.BF16 > 0 {
 		rates.Float = 1e9 * b.BF16
 	}
-	c, err := r.SliceCost(rates)
-	return (*sliceCosts)(c), err
+	return r.SliceCost(rates)
 }
 
-// text continues a line about slices.
-func (c *sliceCosts) text() string {
+// sliceText returns the end of the line of slices: their cost, or nothing where it is nil.
+func sliceText(c *rlxc.SliceCost) string {
 	if c == nil {
 		return ""
 	}
@@ -346,7 +342,7 @@ func (r *planReport) text(out io.Writer) error {
 		return err
 	}
 	if r.Slices > 0 {
-		fmt.Fprintf(out, "# slices=%d of %s%s\n", r.Slices, testCase{dims: r.Dims}.name(), r.SliceCost.text())
+		fmt.Fprintf(out, "# slices=%d of %s%s\n", r.Slices, testCase{dims: r.Dims}.name(), sliceText(r.SliceCost))
 	}
 	if r.Streamed > 0 {
 		fmt.Fprintf(out, "# streamed=%d bytes of weights stay on the host, and each run copies them to stream=%d\n", r.Streamed, r.Stream)

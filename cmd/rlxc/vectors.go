@@ -144,6 +144,7 @@ func asMade(c *cobra.Command, file string, note lookup, what string, m *pipeline
 	if err != nil {
 		return o, err
 	}
+	other := false // whether o makes other vectors than v describes
 	if text, ok := note(dimensionNote); ok && text != v.notes[dimensionNote] {
 		n, err := strconv.Atoi(text)
 		switch {
@@ -152,7 +153,7 @@ func asMade(c *cobra.Command, file string, note lookup, what string, m *pipeline
 		case c.Flags().Changed("dimensions"):
 			return o, differs(file, dimensionNote, text, "dimensions", strconv.Itoa(o.Dimensions))
 		case n < v.size:
-			o.Dimensions = n
+			o.Dimensions, other = n, true
 		}
 	}
 	if text, ok := note(normalizedNote); ok && text != v.notes[normalizedNote] && o.Dimensions == 0 { // truncated vectors have length 1
@@ -163,10 +164,12 @@ func asMade(c *cobra.Command, file string, note lookup, what string, m *pipeline
 		case c.Flags().Changed("normalize"):
 			return o, differs(file, normalizedNote, text, "normalize", v.notes[normalizedNote])
 		}
-		o.Normalize = &normalize
+		o.Normalize, other = &normalize, true
 	}
-	if v, err = aboutVectors(c.Context(), what, m, o); err != nil {
-		return o, err
+	if other {
+		if v, err = aboutVectors(c.Context(), what, m, o); err != nil {
+			return o, err
+		}
 	}
 	return o, v.sameVectors(file, note, spaceNotes, leastProbe)
 }

@@ -18,8 +18,10 @@ type Rates struct {
 
 // A SliceCost compares a batch in slices with the same batch at once.
 type SliceCost struct {
-	Slower  float64 // estimated time of the run in slices, divided by that of the batch at once, minus 1
-	Weights int64   // bytes of constants that the largest slice reads; of tables that it looks rows up in, these rows
+	// Slower is the estimated time of a run in slices, divided by the time of the batch at once, minus 1.
+	Slower float64 `json:"slower"`
+	// Weights is the number of bytes of constants that the largest slice reads. Of tables, only the rows that are looked up count.
+	Weights int64 `json:"weights"`
 }
 
 // stepOverhead is the estimated time between two steps, in seconds. It decides the estimate for small models: bert-tiny with QDQ pairs at

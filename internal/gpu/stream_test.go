@@ -70,3 +70,20 @@ func TestWeightsThatFit(t *testing.T) {
 	require.True(t, errors.As(err, &over))
 	require.EqualValues(t, 64*kib+bias, over.Need)
 }
+
+// TestLaterGraphsKeepTheStream: what the streams of earlier graphs need is not there for the weights of later ones.
+func TestLaterGraphsKeepTheStream(t *testing.T) {
+	const kib, all = 1 << 10, 104<<10 + streamAlign
+	w := Weights{Limit: all - 8*kib}
+	size := func(t *tensor.Tensor) int64 { return t.Size() }
+	same := func(t *tensor.Tensor) *tensor.Tensor { return t }
+	first, err := ir.Parse(streamGraph)
+	require.NoError(t, err)
+	require.NoError(t, w.Add(first, size, same)) // 24 KiB stay on the host, and the stream has 16
+	require.EqualValues(t, all-24*kib, w.resident)
+	second, err := ir.Parse(`graph "" (%0 "x": f32[b,4]) { const %1: f32[4,1024] = data %2 = matmul(%0, %1) return %2 as "y" }`)
+	require.NoError(t, err)
+	require.NoError(t, w.Add(second, size, same))
+	require.True(t, w.OnHost(second.Consts()[0].Const))
+	require.LessOrEqual(t, w.resident+w.stream, w.Limit)
+}

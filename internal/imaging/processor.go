@@ -152,10 +152,7 @@ func (c *config) between(width, height int) (w, h int) {
 }
 
 // Float32 writes the tensor of an image to dst, which has Shape.Values of the image's size.
-func (p *Processor) Float32(dst []float32, r *Raster) error { return fill(p, dst, r, &p.values) }
-
-// fill writes an image to dst, with the values that its bytes become.
-func fill[T byte | float32](p *Processor, dst []T, r *Raster, values *[3][256]T) error {
+func (p *Processor) Float32(dst []float32, r *Raster) error {
 	l, err := p.layout(r.Width, r.Height)
 	if err != nil {
 		return err
@@ -171,7 +168,7 @@ func fill[T byte | float32](p *Processor, dst []T, r *Raster, values *[3][256]T)
 		if p.config.FlipChannels {
 			from = 2 - ch
 		}
-		value := &values[ch]
+		value := &p.values[ch]
 		for y := range l.shape.Height {
 			row := plane[y*l.shape.Width:][:l.shape.Width]
 			clear(row)
