@@ -157,7 +157,7 @@ func (r *recording) capture(s *captured, list []gpu.Command, at segments) (err e
 			case gpu.Download:
 				err, follows = stream.Download(bytes[c.Staged:][:c.Size], at.pointer(c.Location)), false
 			case gpu.Upload:
-				from := c.Data // of the host's weights, which are pinned
+				from := c.Data // a weight in pinned memory of the host, or nil
 				if from == nil {
 					s.uploads, from = append(s.uploads, list[i]), bytes[c.Staged:][:c.Size]
 				}

@@ -581,7 +581,7 @@ var attacks = map[string]func(x *target){
 			require.NoError(x.t, json.NewDecoder(a.Body).Decode(&said))
 			return a.StatusCode, said
 		}
-		const texts = 20 * 7 // of each route
+		const texts = 20 * 7 // number of texts of each route
 		var statuses [texts]int
 		var alone [texts]any
 		for i := range alone {

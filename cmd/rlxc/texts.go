@@ -132,7 +132,7 @@ type task struct {
 	example any // a result, with what may be left out where this task does not
 	// vectors describes the vectors, where results are vectors of one size; nil elsewhere.
 	vectors func(ctx context.Context) (vectorFile, error)
-	output  pipeline.Precision  // in files of vectors
+	output  pipeline.Precision  // type of the numbers in files of vectors
 	check   func(it item) error // says why the task cannot run on an item, which --on-error skip may leave out; nil for never
 }
 

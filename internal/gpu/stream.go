@@ -21,22 +21,29 @@ const streamAlign = 256
 // takes longer than copying them.
 const leastStreamed = 4 << 10
 
-// Weights decides which constants of a device's programs stay on the host. The device's lock guards it.
+// Weights decides which constants of a device's programs stay on the host, and must be copied to the stream before each step of the plan
+// that reads them. Each session has a stream, and Weights counts one. The device's lock guards Weights and its methods.
 type Weights struct {
-	Limit    int64                   // bytes of constants and of one stream on the device; 0 for no limit
+	Limit    int64                   // maximum bytes of the constants on the device and of one stream; 0 for no limit
 	resident int64                   // bytes of the constants on the device
-	stream   int64                   // bytes of the stream
-	streamed map[*tensor.Tensor]bool // whether each constant that was added stays on the host
+	stream   int64                   // bytes of a stream: those of the step that reads the most bytes from it
+	streamed map[*tensor.Tensor]bool // whether a constant stays on the host; keys are what identity returned to Add
 }
 
 // OnHost reports whether a constant stays on the host.
 func (w *Weights) OnHost(t *tensor.Tensor) bool { return w.streamed[t] }
 
-// Add adds the constants of a graph, and decides which stay on the host. size returns the bytes of a constant on the device. Constants for
-// which identity returns the same tensor are one. Add fails if the limit is too low whatever stays on the host.
+// Add adds the constants of a graph, and decides for each that it has not seen before whether it stays on the host. The decision does not
+// change later. size returns the bytes of a constant on the device. Constants for which identity returns the same tensor are one. Add fails
+// with a memory.Error if the limit is too low for each choice that it tries; the Weights are of no use then.
 //
-// For each size, Add computes what is on the device if only constants up to this size may stay on the host. The stream is then as large as
-// the step with the most of them. Add takes the first size at which that fits, since the smallest stream leaves most memory to the others.
+// Add tries the new constants in ascending order of their sizes: the smallest alone on the host, then the two smallest, and so on. With
+// each, the stream may have to grow, to the bytes that the step with the most bytes of such constants reads. Add stops where enough memory
+// is saved. Larger constants are not tried then, because a larger stream takes memory from the constants that stay on the device. Of those
+// tried, only as many stay on the host as are needed, the largest first.
+//
+// Example: a limit of 96 KiB for constants of 64, 16, 16 and 8 KiB, 104 in all, read by one step each. With the 8 KiB on the host, 96 are
+// on the device and a stream of 8: too much. With 16 more, 80 are there and a stream of 16, which fits: 16 and 8 stay on the host.
 func (w *Weights) Add(g *ir.Graph, size func(*tensor.Tensor) int64, identity func(*tensor.Tensor) *tensor.Tensor) error {
 	if w.streamed == nil {
 		w.streamed = map[*tensor.Tensor]bool{}

@@ -23,9 +23,13 @@ func dce(g *ir.Graph) int {
 	return len(dead)
 }
 
-// Live returns the nodes and inputs of a graph that some outputs depend on, in the graph's order. A node with the trait Typed also lives
-// for its sizes: it defines the symbols in its results' types that no input has, which later types and parameters may hold without reading
-// it. So does an input for sizes that no other live input has. An input that no node reads always lives.
+// Live returns the nodes and inputs of a graph that some of its values, the outputs, depend on, in the graph's order. The graph stays as it
+// is. Besides what is read, two things live for a symbolic size that is used: in the types of the outputs, or in a type or parameter of a
+// node that lives and has not the trait ir.Typed.
+//   - a node with that trait whose results' types have the symbol, if no input of the graph has it: no other node defines it;
+//   - the first input that has the symbol, if no input that is read has it.
+//
+// An input that no node of the graph reads lives too: it is part of the model's interface.
 func Live(g *ir.Graph, outputs []*ir.Value) (nodes []*ir.Node, inputs []*ir.Value) {
 	values, symbols, known := map[*ir.Value]bool{}, map[string]bool{}, map[string]bool{}
 	each := func(t ir.Type, do func(name string)) {

@@ -120,7 +120,7 @@ type GemmStored struct {
 	blocking blocking
 }
 
-// decodedPerNanosecond is about how many stored weights are decoded in a nanosecond.
+// decodedPerNanosecond is the approximate number of stored weights that one core decodes in a nanosecond.
 const decodedPerNanosecond = 8
 
 // NewGemmStored plans C[m,n] = A[m,k]·B[k,n] for that many workers, which have no influence on results.
