@@ -5,6 +5,7 @@ import (
 	"io"
 
 	"github.com/rlxc/rlxc"
+	"github.com/rlxc/rlxc/internal/memory"
 )
 
 // A planSummary is what plan prints first, in bytes.
@@ -38,11 +39,10 @@ func summarise(r *rlxc.Report, sessions int) planSummary {
 	return s
 }
 
-// container rounds the size of a container up to what people write, with 5 % and 8 MiB for what the kernel counts besides: page tables,
-// sockets, and stacks.
+// container rounds the size of a container up to what people write, with memory of the kernel and 8 MiB for sockets and stacks.
 func container(bytes int64) int64 {
 	const margin, step = 8 << 20, 16 << 20
-	return (bytes + bytes/20 + margin + step - 1) / step * step
+	return (memory.InGroup(bytes) + margin + step - 1) / step * step
 }
 
 // containerOfRun returns the size of a container for a process with that peak. Half of a container is the limit of a run's arena

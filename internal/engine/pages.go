@@ -119,7 +119,7 @@ func (p *Program) fits(g *ir.Graph, available int64) error {
 		}
 		need += size
 	}
-	if need <= available {
+	if need = memory.InGroup(need); need <= available {
 		return nil
 	}
 	return WithKind(ErrMemory, fmt.Errorf("the packed weights need %d MiB, and this machine or container has %d MiB: take a larger "+

@@ -5,6 +5,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/rlxc/rlxc/internal/memory"
 	"github.com/rlxc/rlxc/internal/options"
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/tensor"
@@ -18,6 +19,7 @@ func TestModelsLargerThanTheMachineAreRefused(t *testing.T) {
 	w := g.NewConst("w", tensor.New(tensor.F32, 1024, 1024))
 	_, err := g.Append(ir.MatMul{}, []*ir.Value{x, w})
 	require.NoError(t, err)
+	need := func(weights int64) int64 { return memory.InGroup(runtimeBytes + weights) }
 	const weights = 4 << 20 // bytes of w
 	for _, row := range []struct {
 		name      string
@@ -25,10 +27,10 @@ func TestModelsLargerThanTheMachineAreRefused(t *testing.T) {
 		available int64
 		refused   bool
 	}{
-		{"it fits", 0, runtimeBytes + weights, false},
-		{"it does not fit", 0, runtimeBytes + weights - 1, true},
-		{"weights of 8 bits fit", tensor.I8, runtimeBytes + weights/4, false},
-		{"weights of 8 bits do not fit", tensor.I8, runtimeBytes + weights/4 - 1, true},
+		{"it fits", 0, need(weights), false},
+		{"it does not fit", 0, need(weights) - 1, true},
+		{"weights of 8 bits fit", tensor.I8, need(weights / 4), false},
+		{"weights of 8 bits do not fit", tensor.I8, need(weights/4) - 1, true},
 		{"the memory is unknown", 0, 0, false},
 	} {
 		t.Run(row.name, func(t *testing.T) {
