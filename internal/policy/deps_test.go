@@ -80,7 +80,6 @@ var imports = map[string][]string{
 	"internal/oippb":      {},
 	"internal/fixtures":   {"models", "tensor"}, // for tests alone
 	"internal/robustness": {"*"},
-	"internal/mutate":     {},
 	"internal/programs":   {},
 	"cmd/rlxc":            {"*"},
 	"examples":            {"*"},
@@ -347,5 +346,5 @@ func TestPicture(t *testing.T) {
 var updatePicture = flag.Bool("update-picture", false, "write the picture of the packages in ARCHITECTURE.md anew")
 
 // onlyTests are packages that the program does not contain.
-var onlyTests = []string{"internal/backendtest", "internal/modeltest", "internal/recorded", "internal/fixtures", "internal/mutate",
+var onlyTests = []string{"internal/backendtest", "internal/modeltest", "internal/recorded", "internal/fixtures",
 	"internal/programs", "internal/drivertest"}

@@ -16,7 +16,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/rlxc/rlxc/backend/cpu/_gen/tools"
+	"github.com/rlxc/rlxc/internal/tools/measure"
 )
 
 func main() {
@@ -31,10 +31,10 @@ func main() {
 	defer os.RemoveAll(folder)
 	c := counter{cpu: os.Args[1], plugin: filepath.Join(folder, "count.so"), rlxc: filepath.Join(folder, "rlxc"),
 		out: filepath.Join(folder, "counts")}
-	tools.Output(exec.Command("cc", "-O2", "-shared", "-fPIC", "-o", c.plugin, "count/plugin/count.c"))
+	measure.Output(exec.Command("cc", "-O2", "-shared", "-fPIC", "-o", c.plugin, "count/plugin/count.c"))
 	build := exec.Command("go", "build", "-o", c.rlxc, "./cmd/rlxc")
-	build.Dir, build.Env = "../../..", append(os.Environ(), "GOARCH=arm64", "GOOS=linux", "CGO_ENABLED=0")
-	tools.Output(build)
+	build.Dir, build.Env = measure.Root, append(os.Environ(), "GOARCH=arm64", "GOOS=linux", "CGO_ENABLED=0")
+	measure.Output(build)
 	fmt.Println("| model, 1×128 | multiply-adds / 4 | on floats: multiply-adds | others | all | ratio | other arithmetic of vectors | " +
 		"loads and stores of vectors | all instructions |")
 	fmt.Println("|---|---|---|---|---|---|---|---|---|")
@@ -76,7 +76,7 @@ func (c *counter) run(model string, flags ...string) *exec.Cmd {
 
 // counts runs a model and returns how often each instruction word was executed.
 func (c *counter) counts(model string, flags ...string) map[uint32]int64 {
-	tools.Output(c.run(model, flags...))
+	measure.Output(c.run(model, flags...))
 	text, err := os.ReadFile(c.out)
 	if err != nil {
 		log.Fatal(err)
@@ -121,10 +121,10 @@ func classify(counts map[uint32]int64) (of [kinds]int64) {
 	for _, w := range words {
 		fmt.Fprintf(&in, "0x%02x 0x%02x 0x%02x 0x%02x\n", w&255, w>>8&255, w>>16&255, w>>24)
 	}
-	mc := tools.LLVM("llvm-mc", "-disassemble", "-triple=aarch64", "-mattr=+v8.6a,+bf16,+i8mm,+dotprod,+aes,+sha2")
+	mc := measure.LLVM("llvm-mc", "-disassemble", "-triple=aarch64", "-mattr=+v8.6a,+bf16,+i8mm,+dotprod,+aes,+sha2")
 	mc.Stdin = strings.NewReader(in.String())
 	var lines []string
-	for line := range strings.Lines(tools.Output(mc)) {
+	for line := range strings.Lines(measure.Output(mc)) {
 		if line = strings.TrimSpace(line); line != "" && line != ".text" {
 			lines = append(lines, line)
 		}

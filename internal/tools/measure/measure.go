@@ -1,5 +1,5 @@
-// Package tools runs what the commands here measure with.
-package tools
+// Package measure runs the programs that mca and count measure with.
+package measure
 
 import (
 	"bytes"
@@ -7,6 +7,9 @@ import (
 	"os"
 	"os/exec"
 )
+
+// Root is the root of the repository, from the folder of this module, in which the commands run.
+const Root = "../.."
 
 // LLVM is a command of LLVM, of the version that the environment variable LLVM names, as -19.
 func LLVM(name string, args ...string) *exec.Cmd {

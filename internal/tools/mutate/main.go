@@ -3,8 +3,8 @@
 // Command mutate changes the code at one point at a time and runs the tests that reach the change. What no test notices is what no
 // test proves. It prints the changes that survive, and counts.
 //
-//	go run ./internal/mutate -n 150 -seed 1 -work /tmp/mutate
-//	go run ./internal/mutate -n 100 -work /tmp/mutate-rewrite ./internal/rewrite
+//	go -C internal/tools run ./mutate -n 150 -seed 1 -work /tmp/mutate
+//	go -C internal/tools run ./mutate -n 100 -work /tmp/mutate-rewrite ./internal/rewrite
 //
 // Lines are drawn from the packages named, all that the command and the API consist of by default, and one change of each line.
 //
@@ -30,12 +30,14 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/rlxc/rlxc/internal/tools/measure"
 )
 
 var (
 	count = flag.Int("n", 150, "changes to try")
 	seed  = flag.Uint64("seed", 1, "of the choice of changes")
-	work  = flag.String("work", "", "a folder for what is built and known (required)")
+	work  = flag.String("work", "", "a folder for what is built and known, named from the root (required)")
 	jobs  = flag.Int("jobs", 2, "tests that run at once")
 	limit = flag.Duration("limit", 5*time.Minute, "of the tests of one mutant: slow ones beyond it do not run")
 	again = flag.Bool("again", false, "try survivors again, with rebuilt tests")
@@ -77,6 +79,9 @@ func list(args ...string) (all []pkg, err error) {
 func run(args []string) error {
 	if *work == "" {
 		return fmt.Errorf("-work names no folder")
+	}
+	if err := os.Chdir(measure.Root); err != nil {
+		return err
 	}
 	if err := os.MkdirAll(*work, 0o777); err != nil {
 		return err

@@ -13,7 +13,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/rlxc/rlxc/backend/cpu/_gen/tools"
+	"github.com/rlxc/rlxc/internal/tools/measure"
 )
 
 var processors = []string{"neoverse-n1", "neoverse-v1", "apple-m1"}
@@ -57,8 +57,8 @@ func main() {
 	defer os.RemoveAll(folder)
 	binary := filepath.Join(folder, "kernel.test")
 	build := exec.Command("go", "test", "-c", "-o", binary, "./backend/cpu/kernel")
-	build.Dir, build.Env = "../../..", append(os.Environ(), "GOARCH=arm64", "GOOS=linux", "CGO_ENABLED=0")
-	tools.Output(build)
+	build.Dir, build.Env = measure.Root, append(os.Environ(), "GOARCH=arm64", "GOOS=linux", "CGO_ENABLED=0")
+	measure.Output(build)
 	code := disassemble(binary)
 	peaks := map[string]float64{}
 	for _, cpu := range processors {
@@ -101,7 +101,7 @@ func disassemble(binary string) map[string][]instruction {
 	line := regexp.MustCompile(`^\s*([0-9a-f]+):\s+(.*?)\s*$`)
 	branch := regexp.MustCompile(`0x([0-9a-f]+) <.*>`)
 	code, name := map[string][]instruction{}, ""
-	for text := range strings.Lines(tools.Output(tools.LLVM("llvm-objdump", "-d", "--no-show-raw-insn",
+	for text := range strings.Lines(measure.Output(measure.LLVM("llvm-objdump", "-d", "--no-show-raw-insn",
 		"--mattr=+v8.6a,+bf16,+i8mm,+dotprod", binary))) {
 		text = strings.TrimRight(text, "\n")
 		if m := start.FindStringSubmatch(text); m != nil {
@@ -176,10 +176,10 @@ var totalCycles = regexp.MustCompile(`Total Cycles:\s+(\d+)`)
 // cycles returns those of a round of a loop.
 func cycles(cpu string, body []string) float64 {
 	const rounds = 1000
-	c := tools.LLVM("llvm-mca", "-mtriple=aarch64", "-mcpu="+cpu, "-mattr=+v8.6a,+bf16,+i8mm,+dotprod",
+	c := measure.LLVM("llvm-mca", "-mtriple=aarch64", "-mcpu="+cpu, "-mattr=+v8.6a,+bf16,+i8mm,+dotprod",
 		fmt.Sprintf("-iterations=%d", rounds))
 	c.Stdin = strings.NewReader("loop:\n" + strings.Join(body, "\n") + "\n")
-	m := totalCycles.FindStringSubmatch(tools.Output(c))
+	m := totalCycles.FindStringSubmatch(measure.Output(c))
 	total, _ := strconv.Atoi(m[1])
 	return float64(total) / rounds
 }
