@@ -14,7 +14,7 @@ type Trace struct {
 
 	refolds bool
 	symbols map[string]Symbols
-	sources map[*Node]*Node // by bound node: the symbolic node; none for nodes that were made after Bind
+	sources map[*Node]*Node // symbolic node of each bound node, but of those that were made after Bind
 	moved   map[*Value]bool // results of Folded
 }
 

@@ -152,7 +152,8 @@ func (w Window) Tiles() bool {
 // A Tap is an element of a window: which of the kernel, and the flat position below it in one channel, −1 in the padding.
 type Tap struct{ Kernel, At int }
 
-// Padding returns the number of padding elements before and after each spatial axis, for an operand of spatial sizes in.
+// Padding returns the number of padding elements before and after each spatial axis, where in has the
+// spatial sizes of the operand.
 func (w Window) Padding(in tensor.Shape) (before, after []int) {
 	for i, d := range in {
 		_, b, a := w.Positions(i, N(d))

@@ -100,8 +100,8 @@ func (c *context) dropped(r *subgraph, taken []*ir.Value) {
 	}
 }
 
-// A loopBody is a subgraph that a loop repeats: its inputs are first, then what one iteration hands to the next, then last;
-// carried values begin at output from.
+// A loopBody is a subgraph that a loop repeats. Its inputs are those of first, then the values that one iteration hands to the next
+// (carried), then those of last. Output number from is the first of the carried values.
 type loopBody struct {
 	*subgraph
 	first, carried, last []ir.Type

@@ -122,12 +122,12 @@ func (c *context) interleaved(op ops.ConvTranspose) *ir.Value {
 	return c.channelsFirst(y)
 }
 
-// transposed is a transposed convolution on its way.
+// A transposed is a transposed convolution while it is lowered.
 type transposed struct {
 	*context
 	op     ops.ConvTranspose
 	x      *ir.Value // [N,…,C]
-	w      *ir.Value // as it is stored
+	w      *ir.Value // weights in the form of the file
 	widen  ir.Op     // dequantises w, with a scale and a zero point for each channel of the result; nil if w is floats
 	more   []*ir.Value
 	phases [][]phase

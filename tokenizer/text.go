@@ -79,7 +79,7 @@ func (t *text) makeValid() {
 	e.done()
 }
 
-// origin returns the place in the original text of the character that byte i belongs to.
+// origin returns the place that the character of byte i has in the original text.
 func (t *text) origin(i int) span {
 	if t.from != nil {
 		return t.from[i]

@@ -63,7 +63,7 @@ type tokens struct {
 	asked int     // bytes that were requested from the memory account
 }
 
-// edges are the numbers of white space characters at the beginning and at the end of token at.
+// edges are the numbers of white space characters at both ends of a token. at is the index of the token.
 type edges struct{ at, leading, trailing int32 }
 
 // noteEdges notes the white space of the last token, which stands for text.

@@ -44,7 +44,7 @@ type program struct {
 	offsets []int64 // offset of each buffer in the arena; −1 for buffers outside the arena
 	inputs  []operand
 	outputs []operand
-	objects []*tensor.Tensor // by ID, constant strings; nil if no value is of strings
+	objects []*tensor.Tensor // constant strings, indexed by the value's ID; nil if no value is of strings
 }
 
 // Load implements backend.Device.
@@ -205,7 +205,7 @@ type instance struct {
 	part    func(part, worker int) // runs a part of current; made once, so that a run allocates no closure
 	done    <-chan struct{}        // closed when the run's context ends
 	out     []*tensor.Tensor       // results of the last run
-	base    unsafe.Pointer         // address of the arena that the tensors in out are views of
+	base    unsafe.Pointer         // address of the arena of which the tensors in out are views
 	times   []backend.StepTime     // times of the last run; nil if they are not recorded
 }
 

@@ -49,7 +49,7 @@ type constant struct{ *tensor.Tensor }
 // Content implements sharing.Holder.
 func (c constant) Content() (any, *tensor.Tensor) { return nil, c.Tensor }
 
-// alignment of the arena's buffers: a cache line, and what the copy engine asks for.
+// alignment is that of the arena's buffers in bytes: a cache line, and no less than the copy engine needs.
 const alignment = 128
 
 // oldestCapability is the compute capability that the kernels need at least.

@@ -62,7 +62,7 @@ type (
 		fixed                   int32
 	}
 	mappedParams struct {
-		_                 [4]driver.TensorMap // maps of a, b, y and the residual, which the launch fills in
+		_                 [4]driver.TensorMap // maps of a, b, y and the residual; the launch writes them
 		bias, residual, y address
 		m, n, k, act      int32
 		alpha             float32

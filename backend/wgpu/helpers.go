@@ -69,7 +69,7 @@ var helperFunctions = map[string]helper{
 		"- p); }\n"},
 	// The remainder that is not negative. Vulkan leaves that of a negative number open.
 	"mod_": {nil, "fn mod_(a: i32, n: i32) -> i32 { let r = a - a / n * n; return select(r, r + n, r < 0); }\n"},
-	// What is beyond lo and hi, mirrored there until it is between.
+	// A number beyond lo or hi is mirrored at that end, again and again, until it lies between both.
 	"fold_": {nil, `fn fold_(x: f32, lo: f32, hi: f32) -> f32 {
 	if (lo == hi) { return lo; }
 	let d = abs(x - lo) % (2.0 * (hi - lo));

@@ -17,8 +17,9 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// Options are those of the compilation. What devices obey are Device, in the backend's own words, CPU, Threads, Profile (instances are
-// Profilers), Precision and Weights: tensor.F32 or tensor.Invalid for what the model has, or a type that the backend lists.
+// Options are those of the compilation. A device obeys these of them: Device, which each backend reads in its own way; CPU; Threads;
+// Profile, with which instances are Profilers; Precision and Weights, each a type that the backend lists, or tensor.F32 or tensor.Invalid
+// for the model's own.
 type Options = options.Compile
 
 // A Backend makes devices of one kind.
@@ -50,12 +51,12 @@ type Device interface {
 // Planned is a bound graph with everything decided that does not need the device. It is immutable.
 type Planned struct {
 	Graph   *ir.Graph
-	Steps   []*ir.Node  // in order, without views
-	Layouts []ir.Layout // by value ID; constants, which are row-major, may have IDs beyond the table
-	Buffers []int       // by the ID of a root: index into Problem.Buffers
-	Scratch [][]int     // by step: indices into Problem.Buffers
-	// Like is, by step, another that shares what is made for it (target.Kernel.Shares): it has the same op, and operands, results and
-	// scratch of the same types and layouts. −1 for none; nil: of no step.
+	Steps   []*ir.Node  // nodes that run, in order: all but views
+	Layouts []ir.Layout // layout of each value, indexed by ID; constants, which are row-major, may have larger IDs
+	Buffers []int       // index into Problem.Buffers of each root, indexed by the ID of the root
+	Scratch [][]int     // indices into Problem.Buffers of the scratch of each step
+	// Like is, for each step, another step that shares what is made for it (target.Kernel.Shares): it has the same op, and operands,
+	// results and scratch of the same types and layouts. −1 for a step without another; nil if no step has one.
 	Like    []int
 	Problem *planner.Problem
 	Plan    *planner.Plan

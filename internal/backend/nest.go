@@ -9,11 +9,12 @@ type Operand interface {
 	Axes() (shape tensor.Shape, strides []int)
 }
 
-// A Nest is the loop nest over operands of one, broadcast, shape: axes with even strides in all operands are merged and those
-// of size 1 left out, so that most have one loop or two, and those over single elements none.
+// A Nest is the loop nest over operands of one shape, to which they are broadcast. Neighbouring axes are merged if one step along the outer
+// axis is a whole length of the inner one in every operand, and axes of size 1 are left out. So most nests have one loop or two, and a nest
+// over single elements has none. For example, two row-major operands of [2, 8, 384] have one loop of 6,144 elements.
 type Nest struct {
-	Shape   []int   // merged
-	Strides [][]int // by operand, along Shape; 0 where the operand is broadcast
+	Shape   []int   // sizes of the loops, the outermost first
+	Strides [][]int // strides in elements of each operand, a number for each loop; 0 where the operand is broadcast
 }
 
 // NewNest makes the nest over shape. Operands of a lower rank or with axes of size 1 are broadcast.

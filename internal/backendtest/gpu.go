@@ -148,8 +148,8 @@ func Launches(t testing.TB, d backend.Device, r *gpu.Runtime, g *ir.Graph, b ir.
 	}
 }
 
-// Commands describes what a device does to run a graph: uploads, launches, downloads and steps of the host. launches describes those of
-// a binder.
+// Commands lists the commands with which a device runs a graph: uploads, launches, downloads and steps on the host. launches lists the
+// launches of a binder.
 func Commands(t testing.TB, d backend.Device, r *gpu.Runtime, g *ir.Graph, b ir.Binding, launches func(gpu.Binder) []string) string {
 	bound, err := g.Bind(b, false)
 	require.NoError(t, err)

@@ -70,7 +70,8 @@ type Plan struct {
 	NoLateReads bool
 }
 
-// A Symbolic graph is what the check compares types and fields of ops with.
+// A Symbolic graph has the types and the fields of ops with which the check compares those of a bound graph. For example, the symbolic
+// shape [batch, seq, 384] demands the bound shape [2, 8, 384] for batch = 2 and seq = 8.
 type Symbolic struct {
 	// Inputs are the types of the graph's inputs, with symbols, in the order of axes in which the plan has them.
 	Inputs []ir.Type
@@ -81,7 +82,7 @@ type Symbolic struct {
 // Checked is a binding that the check has accepted. It is immutable.
 type Checked struct {
 	form   *form
-	stamps []uint64 // by step: a hash of all that the step was made from
+	stamps []uint64 // hash of everything that a step was made from, indexed by step
 }
 
 // First checks a binding whose steps are all new. If later bindings come from it, of is the symbolic graph; otherwise of is nil, and types
@@ -128,13 +129,13 @@ func name(v *ir.Value) string {
 type state struct {
 	*Plan
 	form    *form
-	sizes   []int         // by number of a distinct dimension: its size
-	values  []value       // by value ID
-	buffers []use         // by buffer
-	runs    []target.Runs // by step
+	sizes   []int         // size of each distinct dimension, indexed by its number in form.dims
+	values  []value       // place and lifetime of each value, indexed by its ID
+	buffers []use         // use of each buffer
+	runs    []target.Runs // where each step runs
 	sweep   sweep
-	code    []uint64 // by step, see codeOf
-	made    []bool   // by step: it is new
+	code    []uint64 // what codeOf returns for each step
+	made    []bool   // whether each step is new
 	axes    [4][]int // room for the axes of two layouts, see sameSequence
 }
 

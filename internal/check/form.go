@@ -6,16 +6,16 @@ import (
 	"github.com/rlxc/rlxc/ir"
 )
 
-// A form is what holds of a graph at all sizes. All bindings that come from one plan share it, and it is immutable.
+// A form is the part of a graph that is the same at all sizes. All bindings that come from one plan share it, and it is immutable.
 type form struct {
 	dims   []ir.Dim // the distinct sizes in types and fields, with symbols
 	inputs [][]int32
-	nodes  []nodeForm // in the order of Graph.Nodes
+	nodes  []nodeForm // one for each node, in the order of Graph.Nodes
 	steps  int        // how many of the nodes are steps
-	like   []int32    // by step: a step with the same op, but for sizes in its fields, whose code it shares in the first plan; −1 for none
+	like   []int32    // for each step, a step whose op differs in sizes alone and whose code it shares in the first plan; −1 for none
 }
 
-// A nodeForm is what holds of a node at all sizes. Sizes are numbers of form.dims.
+// A nodeForm is the part of a node that is the same at all sizes. Sizes are numbers of form.dims.
 type nodeForm struct {
 	step int32 // the node's position in Plan.Steps; −1 for a view
 	// results are the sizes of each result; nil: the shape rule states them.

@@ -30,9 +30,9 @@ const (
 type storage uint8
 
 const (
-	alone storage = iota // in a buffer of which it is the root
-	over                 // over an operand of its step, which is lost
-	part                 // where a Concat that reads it wants it
+	alone storage = iota // the result is the root of its buffer
+	over                 // it overwrites an operand of its step, which is lost
+	part                 // it lies in its place in the result of a Concat that reads it
 )
 
 // layouts demands of every value that it is where the ops and the types put it.
@@ -334,9 +334,10 @@ func injective(l *ir.Layout) bool {
 	}
 }
 
-// disjoint reports whether two layouts in one memory have no address in common. It looks for a length of rows of which both show some
-// columns alone, and not the same: each stride of the first is tried, and one row as long as the memory. Queries, keys and values side by
-// side, for example, are columns of rows that are 3·width long, from columns 0, width and 2·width on.
+// disjoint reports whether two layouts in one memory have no address in common. It cuts the memory into rows, and looks for a length of a
+// row at which either layout has its own range of columns in each row. It tries each stride of a as the length, and one row that is as long
+// as the memory. For example, queries, keys and values beside each other are the columns 0 to width, width to 2·width and 2·width to
+// 3·width of rows of 3·width elements.
 func disjoint(a, b *ir.Layout) bool {
 	if slices.Contains(a.Shape, 0) || slices.Contains(b.Shape, 0) {
 		return true

@@ -10,13 +10,13 @@ import (
 	"github.com/rlxc/rlxc/planner"
 )
 
-// A use is what the check knows of a buffer.
+// A use describes a buffer: who has it, and when.
 type use struct {
 	owner       *ir.Value // the root; nil for scratch, and for a buffer that nothing uses
 	isScratch   bool
 	first, last int32 // the steps from and to which it is in use; −1 and len(Steps) are the caller before and after a run; unused: none
 	top         int32 // the ID of the value in it that was written last and is intact, the first of a list by value.under; −1 for none
-	bytes       int64 // that its kernel or value needs
+	bytes       int64 // size that its kernel or its largest value needs
 }
 
 // lives lets the steps read and write, in the order in which they run. It demands that a step finds what it reads: the value has been
@@ -110,7 +110,7 @@ func (s *state) read(n *ir.Node, v *ir.Value, i, late int32) error {
 	return nil
 }
 
-// store lets step i, or the caller before all steps, write a value. What it is over is lost, and nothing may read that any more.
+// store lets step i, or the caller before all steps, write a value. The values that it overwrites are lost: no later step may read them.
 func (s *state) store(n *ir.Node, v *ir.Value, i int32) error {
 	root, x := s.Layouts[v.ID].Root, &s.values[v.ID]
 	number := s.Buffers[root.ID]
@@ -174,9 +174,9 @@ func (s *state) isOutside(buffer int) bool {
 // A sweep finds buffers that overlap. Its tables are reused.
 type sweep struct {
 	order  []int32 // buffers by arena and offset: a buffer's position is its rank
-	rank   []int32 // by buffer
-	begin  []int32 // by step + 1: the first of the buffers whose use begins there, −1 for none; next links the others
-	end    []int32 // by step + 1: the first of those whose use ends there
+	rank   []int32 // position of each buffer in order
+	begin  []int32 // first buffer whose use begins at step s, at index s + 1; −1 for none; next links the others
+	end    []int32 // the same for the end of the use
 	next   [2][]int32
 	active ranks.Set // the ranks of the buffers in use
 }

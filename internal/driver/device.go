@@ -29,7 +29,7 @@ const (
 	attrProcessors = 16
 	attrMajor      = 75
 	attrMinor      = 76
-	attrShared     = 97 // bytes of shared memory of a block, if a kernel opts in
+	attrShared     = 97 // bytes of shared memory of a block whose kernel opts in to the maximum
 )
 
 // Devices lists the devices of the machine.

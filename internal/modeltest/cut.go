@@ -126,7 +126,7 @@ func decoderCache(t *testing.T, backend string, cut bool) {
 	require.NoError(t, err)
 	defer cache.Close()
 	plain, full := Session(t, m, rlxc.CompileOptions{}), rlxc.Tensors{}
-	var caches []string // of layers, keys and values
+	var caches []string // names of the caches of keys and values of each layer
 	for l := range layers {
 		for _, what := range []string{"key", "value"} {
 			name := fmt.Sprintf(".%d.%s", l, what)

@@ -243,7 +243,7 @@ func DeviceTensorsBetween(t *testing.T, backends ...string) {
 	require.Equal(t, []float32{16, 32, 48, 64, 80, 96}, tensor.Of[float32](got))
 }
 
-// ResultsAsInputs holds that what a run returned may be an input of the next one, also if the memory moves in between.
+// ResultsAsInputs holds that a result of a run may be an input of the next run, even if the memory moves between the two.
 func ResultsAsInputs(t *testing.T, backend string) {
 	m, err := rlxc.FromProto(StreamModel(false), "stream")
 	require.NoError(t, err)
@@ -252,7 +252,7 @@ func ResultsAsInputs(t *testing.T, backend string) {
 	require.NoError(t, err)
 	s, err := p.NewSession()
 	require.NoError(t, err)
-	const rows, width = 2, 3000 // of several pages
+	const rows, width = 2, 3000 // a row takes several pages of memory
 	x := tensor.New(tensor.F32, rows, width)
 	for i := range x.Len() {
 		x.SetFloat64(i, float64(i%7))

@@ -156,7 +156,7 @@ func (o Resize) Mixes(env *ir.Env, axis, in, n int) []Mix {
 	return out
 }
 
-// Mix appends the neighbours and weights of element x of n along an axis, for an operand of size in.
+// Mix appends the neighbours and weights of element x of n along an axis. in is the size of the operand along that axis.
 func (o Resize) Mix(m Mix, axis, in, n, x int) Mix {
 	if in == 0 { // everything is outside
 		return m

@@ -29,8 +29,8 @@ func Check(t *testing.T, file string, update bool, text string) {
 	require.Equal(t, string(have), text)
 }
 
-// Keys holds what was found under some keys to the lines of a file, each a key, a colon and text. What the file has besides is of
-// devices that are not here. To update is to write what was found into it.
+// Keys compares texts that were found, each under a key, with a file whose lines are a key, a colon and a text. The file may have more
+// keys, such as those of other devices. With update, Keys writes the texts into the file instead.
 func Keys(t testing.TB, file string, update bool, found map[string]string) {
 	t.Helper()
 	data, err := os.ReadFile(file)

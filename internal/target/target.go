@@ -21,14 +21,14 @@ type Target struct {
 	Kernels [ir.NumKinds]Kernel
 }
 
-// Runs says where an op runs.
+// Runs is the place where an op runs.
 type Runs uint8
 
-// Where an op runs.
+// The places.
 const (
-	OnHost   Runs = iota // by the op's own Eval, on the host
-	OnKernel             // by a kernel of the device
-	AsView               // not at all: it only shows memory
+	OnHost   Runs = iota // the host runs the op's own Eval
+	OnKernel             // the device runs a kernel
+	AsView               // the op does not run: its result is a view of its operand's memory
 )
 
 // A Kernel is what the passes before planning need to know of a kernel. Functions left nil mean no.
@@ -59,8 +59,8 @@ type Kernel struct {
 	// Shares reports whether steps of nodes that are alike share what is made for one: the kernel has nothing of its node but sizes, fields
 	// of the op and operands.
 	Shares func(n *ir.Node) bool
-	// ReadsPacked reports whether the kernel of an attention whose queries, keys and values are parts of one buffer reads that
-	// buffer itself, also where casts or copies of the parts are between.
+	// ReadsPacked reports whether the kernel of an attention reads the buffer of which its queries, keys and values are parts. Then the
+	// casts or copies of the parts, which lie between the buffer and the attention, do not run.
 	ReadsPacked func(n *ir.Node) bool
 }
 

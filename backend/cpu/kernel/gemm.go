@@ -96,21 +96,21 @@ func (args *GemmArgs) checkResult(m, n int) {
 	}
 }
 
-// gemmPanel is the part of a product that one panel of B contributes, or several beside each other: rows [rowLo, rowHi) of the cols columns
-// from col on.
+// A gemmPanel is the part of a product that one panel of B, or several panels beside each other, contribute: rows rowLo to rowHi of the
+// columns col to col + cols.
 type gemmPanel struct {
 	rowLo, rowHi int
 	col, cols    int
-	together     int // panels that one call computes, each of bRow of the columns; or 0
+	together     int // number of panels that one call computes, each with bRow of the columns; 0 for one panel
 	k, kBlock    int
-	from         int  // the first step, at which A begins
-	alone        bool // the block of K at from is all
+	from         int  // the first of the k steps, at which A begins
+	alone        bool // whether the block of K at from is the only one to compute
 	b            *float32
 	bRow         int
-	next         uintptr      // where what is read after the panel begins, or 0
-	call, calls  int          // of the calls that use the same block, and share bringing in what follows; of one, 0
-	stored       *storedPanel // in place of b: a panel to be decoded
-	summed       bool         // C holds the sums
+	next         uintptr      // address of the memory that is read after the panel, or 0
+	call, calls  int          // number of this call, and of the calls that use the block, each of which fetches a part of next; or 0, 0
+	stored       *storedPanel // panel that must be decoded, in place of b; or nil
+	summed       bool         // whether C holds sums to which the product is added
 }
 
 func (s *Set) gemmPanel(tile *gemmTile, args *GemmArgs, p gemmPanel) {

@@ -48,7 +48,7 @@ const sumsOnly = NumUnary
 // cols is the width of a panel.
 func (t *gemmTile) cols() int { return t.vecs * t.vec }
 
-// panels is the number of panels that n columns fall into.
+// panels returns the number of panels of n columns. The last may be narrower.
 func (t *gemmTile) panels(n int) int { return ceilDiv(n, t.cols()) }
 
 // panelCols returns the columns of a panel, real ones and with those that fill its last vector.

@@ -38,7 +38,7 @@ type Mixer struct {
 	Rows    []float32 // intermediate rows
 }
 
-// A MixerSize is the number of taps and of intermediate rows that a mixer has room for.
+// A MixerSize is the largest number of taps and of intermediate rows of a mixer.
 type MixerSize struct{ Taps, Rows int }
 
 // Bytes is the scratch memory of one mixer.

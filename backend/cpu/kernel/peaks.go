@@ -13,7 +13,7 @@ import (
 type Peak uint8
 
 const (
-	PeakNone Peak = iota // nothing to compare with
+	PeakNone Peak = iota // the kernel is compared to no peak
 	PeakFMA              // float32 multiply-adds, GFLOP/s
 	PeakInt8             // 8-bit multiply-adds, GOP/s
 	PeakBF16             // bfloat16 multiply-adds, GFLOP/s
@@ -78,19 +78,19 @@ type Rate struct {
 	Name string
 	Unit string  // unit of Rate and Peak: GFLOP/s, GOP/s, GB/s, or ns/element
 	Rate float64 // median speed of the kernel
-	Peak float64 // median speed of the machine; 0 if there is nothing to compare with
+	Peak float64 // median speed of the machine; 0 for PeakNone
 }
 
 // rounds is the number of times that a kernel and its peak are measured in turn.
 const rounds = 9
 
-// measure runs do and a loop at its peak in turn, each round for about a tenth of a millisecond at least, and returns the
-// medians. The clock of a processor follows what it does: a loop of multiply-adds alone may run a fifth faster than beside
+// measure runs do and a loop at the machine's peak in turn, each round for about a tenth of a millisecond at least, and returns the
+// median speeds. The clock of a processor depends on the instructions: a loop of multiply-adds alone may run a fifth faster than beside
 // the loads of a product. So bursts of the loop are between the calls of do, each too short for the clock to change.
 func (s *Set) measure(peak Peak, work float64, do func()) (rate, best float64) {
 	const round, short = 100 * time.Microsecond, 10 * time.Microsecond
 	loop, n := s.peaks[peak], 1
-	if peak == PeakRead { // it empties the caches: not in between
+	if peak == PeakRead { // the loop empties the caches, so it must not run between the calls of do
 		do, work = batch(do, work, round)
 	} else {
 		do, work = batch(do, work, short)

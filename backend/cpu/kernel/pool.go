@@ -280,7 +280,7 @@ func (w *workerState) rouse() {
 
 // live runs a worker until it is told to quit: it runs parts of its team's jobs, or sleeps.
 func (w *workerState) live() {
-	debug.SetPanicOnFault(true) // weights in a truncated file fault; Run passes the panic on
+	debug.SetPanicOnFault(true) // weights in a truncated file fault; Run panics in the caller instead
 	for !w.quit.Load() {
 		t, seen := w.team.Load(), job(0)
 		if t != nil {
