@@ -63,7 +63,9 @@ type workerJob struct {
 	Library     string // path of onnxruntime's library
 	Independent bool
 	Sizes       map[string]int // sizes of the inputs' symbols
-	Limits      map[string]int // of inputs that index tables, where memory is measured; finding them takes some
+	// Limits are the rows of the smallest table that each input indexes, if the job measures memory: the worker would need memory to find
+	// them. Otherwise nil.
+	Limits map[string]int
 }
 
 // job is the job of a worker that runs a model with these flags.

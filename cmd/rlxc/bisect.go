@@ -9,11 +9,11 @@ import (
 	"github.com/rlxc/rlxc/ir"
 )
 
-// A departure is the first value of a program, in the order of its nodes, that is not what the reference has.
+// A departure is the first value of a program, in the order of its nodes, that differs from the reference.
 type departure struct {
 	Run        string     `json:"run"`
 	Op         string     `json:"op"`
-	Nodes      []string   `json:"nodes"` // of the model, which the op stands for
+	Nodes      []string   `json:"nodes"` // nodes of the model that the op computes
 	Difference difference `json:"difference"`
 	Got        statistics `json:"got"`
 	Want       statistics `json:"want"`

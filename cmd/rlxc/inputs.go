@@ -20,7 +20,7 @@ const maxInput = 1 << 30
 // A maker makes inputs up, but for inputs with a default.
 type maker struct {
 	infos  []rlxc.ValueInfo
-	limits map[string]int // of inputs that index tables: the sizes of the tables
+	limits map[string]int // rows of the smallest table that each input indexes
 }
 
 // newMaker prepares the inputs of an engine. The tables that they index are found in the model as rlxc sees it, so that
@@ -55,7 +55,7 @@ func (m *maker) random(sizes map[string]int) (rlxc.Tensors, error) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	return m.fill(sizes, func(v rlxc.ValueInfo, t *tensor.Tensor) {
 		limit, indexes := m.limits[v.Name]
-		indexes = indexes && limit > 0 // a table without rows has no index: the run says so
+		indexes = indexes && limit > 0 // a table without rows has no valid index, and the run fails
 		switch d := t.DType(); {
 		case d == tensor.String || d.IsComplex():
 		case d.IsFloat():
@@ -72,7 +72,7 @@ func (m *maker) random(sizes map[string]int) (rlxc.Tensors, error) {
 	})
 }
 
-// mask writes rows of ones, the first one whole and every other one padded with zeros from somewhere on.
+// mask writes rows of ones. In every row but the first, zeros follow after a random number of ones, as padding does.
 func mask(t *tensor.Tensor, rng *rand.Rand) {
 	row := t.Len()
 	if t.Rank() > 1 {

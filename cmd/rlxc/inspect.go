@@ -125,7 +125,7 @@ func operatorName(domain, name string) string {
 type valueLine struct {
 	Name    string `json:"name"`
 	Type    string `json:"type"`              // with sizes in symbols
-	Content string `json:"content,omitempty"` // elements of small integer tensors, which sizes may depend on
+	Content string `json:"content,omitempty"` // elements of small integer tensors, because sizes may depend on these
 	Node    string `json:"node,omitempty"`
 }
 

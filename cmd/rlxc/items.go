@@ -22,8 +22,8 @@ type item struct {
 	where  string // for messages: of a record, or which argument
 	text   string
 	second *string
-	copied []any // as convert of the flags made them; null is nil
-	err    error // of a record that has no text
+	copied []any // values of the columns of --copy-field, after the flags' convert; null is nil
+	err    error // why the record has no text; otherwise nil
 	cut    int   // tokens of a text of which the model reads fewer; 0 for a text that it reads whole
 	chunk  *chunkPlace
 }
@@ -67,7 +67,7 @@ func (t *textCommand) chunked(ctx context.Context, in *textReader, m *pipeline.M
 // failure is the error of an item, with where it is.
 func (it item) failure() error { return fmt.Errorf("%s: %w", it.where, it.err) }
 
-// bytes is about what an item takes.
+// bytes estimates the memory of an item.
 func (it item) bytes() int {
 	n := len(it.text)
 	if it.second != nil {
@@ -103,7 +103,7 @@ type textReader struct {
 	close    func() error
 	copied   []*column
 	position func() int64
-	size     int64 // of what position counts; 0 if unknown
+	size     int64 // largest value of position; 0 if unknown
 	// note looks up metadata of the file; nil for formats without metadata.
 	note func(key string) (value string, ok bool)
 }

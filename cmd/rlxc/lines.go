@@ -239,7 +239,8 @@ func (c *commas) next(names []string) (record, error) {
 	return r, nil
 }
 
-// openRegular opens a regular file: a pipe would wait for a writer, and a device may never end. stat reports what it is before.
+// openRegular opens a file, and fails if it is not a regular one: a pipe would wait for a writer, and a device may never end. It asks stat
+// for the kind of the file before it opens it.
 func openRegular(file string, flag int, stat func(string) (os.FileInfo, error)) (*os.File, error) {
 	before, err := stat(file)
 	switch {

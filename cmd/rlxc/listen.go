@@ -132,7 +132,7 @@ func bound(listeners []*listener, wanted int, log *slog.Logger) error {
 }
 
 const (
-	lastRequests = time.Second // in which clients learn from an answer that their connection ends
+	lastRequests = time.Second // time in which each client learns, from an answer, that its connection ends
 	poll         = 5 * time.Millisecond
 )
 

@@ -177,7 +177,7 @@ input or the environment is invalid, and 130 or 143 after an interrupt.`,
 	})
 	for _, g := range []struct {
 		id, title string
-		complete  cobra.CompletionFunc // of operands, for commands without their own; nil: files
+		complete  cobra.CompletionFunc // completes operands of commands that do not; nil completes names of files
 		commands  []*cobra.Command
 	}{
 		{"texts", "Commands on texts:", nil, []*cobra.Command{embedCommand(), searchCommand(), rerankCommand(), classifyCommand(),

@@ -105,9 +105,9 @@ type parquetRows struct {
 	failures bool // there is a column of errors
 	vectors  vectorFile
 	example  any
-	result   *parquet.Schema             // of the example
-	schema   *parquet.Schema             // of rows; nil until one comes
-	writer   *parquet.GenericWriter[any] // of a round
+	result   *parquet.Schema             // columns of the example
+	schema   *parquet.Schema             // columns of the rows; nil until the first row
+	writer   *parquet.GenericWriter[any] // writes the rows of one round
 }
 
 // pages compresses pages by one encoder with a window of a page's size: the library's own have 16 MB each, and the collector throws

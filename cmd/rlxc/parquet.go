@@ -23,7 +23,7 @@ import (
 	"github.com/pierrec/lz4/v4"
 )
 
-// parquetFile are the rows of a Parquet file. A column is read page by page, and no others than those asked for.
+// A parquetFile reads the rows of a Parquet file. It reads the columns that a command uses, page by page.
 type parquetFile struct {
 	name    string
 	in      io.ReaderAt
@@ -32,7 +32,7 @@ type parquetFile struct {
 	groups  []parquet.RowGroup // to come
 	left    int64              // rows of the group that is read
 	row     int64
-	cursors [][]*cursor // of each column that is read, of its leaves
+	cursors [][]*cursor // for each column that is read, a cursor for each of its leaves
 }
 
 func parquetRecords(in *textFile) (_ records, err error) {
@@ -55,7 +55,7 @@ func parquetRecords(in *textFile) (_ records, err error) {
 	return &parquetFile{name: in.name, in: in.file, changed: in.changed, file: file, groups: file.RowGroups()}, nil
 }
 
-// damaged says of an error, or of a panic of the library, what it comes of.
+// damaged turns a panic of the library into an error, and adds the name of the file to every error but io.EOF.
 func damaged(file string, err *error) {
 	if r := recover(); r != nil {
 		*err = fmt.Errorf("%v", r)
@@ -228,7 +228,7 @@ func boundedPage(head format.PageHeader, in *io.SectionReader, codec format.Comp
 	var plain int64 // bytes before those that are packed: levels, in a page of version 2
 	packed := true
 	levels := []int{leaf.MaxRepetitionLevel, leaf.MaxDefinitionLevel} // highest ones, in the order of the page
-	var inPage []format.Encoding                                      // of levels, in a page of version 1
+	var inPage []format.Encoding                                      // encodings of the levels of a page of version 1
 	v1, v2, dictionary := head.DataPageHeader, head.DataPageHeaderV2, head.DictionaryPageHeader
 	switch {
 	case head.Type == format.DataPage && v1.Valid && !dictionary.Valid:
@@ -511,7 +511,7 @@ func deltas(in *bufio.Reader, values int64, lengths bool) (sum int64, err error)
 	if !lengths || total == 0 {
 		return 0, nil
 	}
-	const mostBlock = 1 << 16 // as the library has it
+	const mostBlock = 1 << 16 // the library refuses larger blocks, too
 	if head[0] > mostBlock || head[1] == 0 || head[0] < head[1] || head[0]/head[1]%32 != 0 || first != int64(int32(first)) || first < 0 {
 		return 0, errLengths
 	}
@@ -554,7 +554,7 @@ func deltas(in *bufio.Reader, values int64, lengths bool) (sum int64, err error)
 type cursor struct {
 	pages  parquet.Pages
 	page   parquet.Page
-	values parquet.ValueReader // of the page; nil once all are in the buffer
+	values parquet.ValueReader // values of the page that are not in the buffer; nil if there are none
 	buffer [256]parquet.Value
 	at, n  int
 }

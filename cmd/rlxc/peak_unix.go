@@ -25,7 +25,7 @@ func peakMemory() int64 {
 	return int64(u.Maxrss) << 10 // KiB everywhere else
 }
 
-// processorTime is what the process has used of its processors so far.
+// processorTime returns the processor time of this process, in user mode and in the kernel.
 func processorTime() time.Duration {
 	var u syscall.Rusage
 	if syscall.Getrusage(syscall.RUSAGE_SELF, &u) != nil {

@@ -214,7 +214,7 @@ func (p *planning) ranged() bool {
 	return slices.ContainsFunc(slices.Collect(maps.Values(p.ranges)), func(s span) bool { return s.low < s.high })
 }
 
-// draw writes the page that --html asks for.
+// draw writes the page of --html, if the option is given.
 func (p *planning) draw(problem *planner.Problem, plan *planner.Plan, title string) error {
 	if p.html == "" {
 		return nil

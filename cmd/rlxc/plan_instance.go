@@ -150,7 +150,7 @@ func (p *planning) planInstance(c *cobra.Command) error {
 	if report.LowerBound, err = planner.LowerBound(problem, o); err != nil {
 		return err
 	}
-	patient(5 * time.Second) // ctrl-C ends the search, and what it has found is the answer
+	patient(5 * time.Second) // ctrl-C ends the search, and the best plan so far is the answer
 	ctx := c.Context()
 	if p.work == 0 || c.Flags().Changed("budget") {
 		var cancel context.CancelFunc

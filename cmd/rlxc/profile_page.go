@@ -44,7 +44,7 @@ func (p *profile) writeHTML(w io.Writer, title string) error {
 
 func timeText(t time.Duration) string { return fmt.Sprintf("%.3f ms", ms(t)) }
 
-// flames draws the steps, each below the modules that it is in.
+// flames draws the steps, each below the modules that contain it.
 func (p *profile) flames() *page.Chart {
 	c := &page.Chart{Caption: "Median times run to the right, one step after the other. A step is below the modules that it is part of."}
 	for _, op := range p.Ops {
@@ -59,7 +59,7 @@ func (p *profile) flames() *page.Chart {
 		return page.Box{X: x(first), W: x(last) - x(first), Y: float64(depth) * frameHeight, H: frameHeight, Label: label,
 			About: fmt.Sprintf("%s\n%s, from %s on", about, timeText(last-first), timeText(first-begin))}
 	}
-	var open []string // the modules that the step before is in
+	var open []string // modules that contain the step before, the outermost first
 	var since []time.Duration
 	depth := 0
 	leave := func(to int, at time.Duration) {

@@ -160,7 +160,7 @@ type runner interface {
 // A reference computes the expected results.
 type reference struct {
 	name    string
-	outputs []string // of the model
+	outputs []string // names of the model's outputs
 	taps    []string // intermediate values that both sides have, in the order of the tested program
 
 	recorded *source // where outputs are read, if they are

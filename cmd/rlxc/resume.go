@@ -15,21 +15,21 @@ import (
 	"github.com/rlxc/rlxc/internal/files"
 )
 
-// A results file takes results in order. What is written before an interruption stays in FILE.part, whose first line reports what it is
-// a part of; the same command continues after it. The results of a round are a frame, which has a checksum and has reached the
-// disk before anything is reported of it.
+// A results file takes results in order. The results that were written before an interruption stay in FILE.part. The first line of
+// FILE.part describes the run, and the same command continues after the last result. The results of a round are a frame, which has a
+// checksum. A frame is on the disk before the command prints anything about its results.
 type results struct {
 	file  string
 	part  *os.File
 	round bytes.Buffer // results that are in no frame yet
-	count int          // of them
+	count int          // number of results in round
 	done  int          // results in frames
 	other string       // where the part of another run is now; empty if there was none
 	lost  bool         // something that was there does not check
 	head  int          // bytes of the first line
 
 	encoder encoder
-	packed  *compression // of the file; nil for none
+	packed  *compression // compression of the file; nil for none
 }
 
 // openResults opens the part of a file or begins one. run distinguishes runs.
@@ -110,7 +110,7 @@ const frameHead = 16 + sha256.Size
 // cutShort is added to the number of the results of a round that the input's end cut short.
 const cutShort = math.MinInt64
 
-// frames reads frames from the first on.
+// A frames reads all frames of a part, beginning with the first.
 type frames struct {
 	in     *bufio.Reader
 	length uint64

@@ -72,7 +72,7 @@ type runReport struct {
 	Model   string       `json:"model"`
 	Backend string       `json:"backend"`
 	Outputs rlxc.Tensors `json:"outputs"`
-	Seconds float64      `json:"seconds"` // of the run itself, which is the first at its sizes
+	Seconds float64      `json:"seconds"` // duration of the run alone, without opening the model; it is the first run at its sizes
 	Profile *profile     `json:"profile,omitempty"`
 	names   []string
 }

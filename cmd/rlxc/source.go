@@ -28,10 +28,10 @@ const modelFile = "model.onnx"
 
 // A source is where a model comes from: a file, or the folder of a built-in one.
 type source struct {
-	name   string // as errors and reports call it
-	path   string // of the file; empty for a built-in model
-	folder fs.FS  // that the model is in, for what is beside it
-	file   string // in folder
+	name   string // name in errors and reports
+	path   string // path of the file; empty for a built-in model
+	folder fs.FS  // folder with the model, and with the files beside it
+	file   string // path of the model in folder
 
 	independent bool // see rlxc.WithIndependentSizes
 	// overridable chooses among the inputs with a default those that runs give a value: see rlxc.WithOverridable. nil chooses none.

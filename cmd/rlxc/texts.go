@@ -31,7 +31,7 @@ type textCommand struct {
 
 	skip string // file whose vectors are not computed again; empty for none
 
-	format *outputFormat // of output
+	format *outputFormat // format of output
 	packed *compression  // around it; nil for none
 	cut    int           // texts that were too long
 }

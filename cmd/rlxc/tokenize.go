@@ -14,7 +14,7 @@ import (
 	"github.com/rlxc/rlxc/tokenizer"
 )
 
-// A tokenization is what tokenize was asked for.
+// A tokenization is one call of tokenize, with its flags.
 type tokenization struct {
 	textFlags
 	pair      string
@@ -121,8 +121,8 @@ type tokenRow struct {
 	Tokens    []string `json:"tokens"`
 	IDs       []int64  `json:"ids"`
 	TypeIDs   []int64  `json:"type_ids"`
-	Offsets   [][2]int `json:"offsets"`      // in bytes
-	Chars     [][2]int `json:"char_offsets"` // in characters
+	Offsets   [][2]int `json:"offsets"`      // beginning and end of each token in the text, in bytes
+	Chars     [][2]int `json:"char_offsets"` // the same, in characters
 	Words     []int    `json:"words"`        // -1 for a special token
 	Sequences []int    `json:"sequences"`    // -1 for a special token
 }
@@ -207,7 +207,7 @@ func asking() tokenizer.EncodeOption {
 	})
 }
 
-// table prints a token a line, with the part of the text that it came from.
+// table prints a line for each token, with its part of the text.
 func (r *tokenRow) table(out io.Writer) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "TOKEN\tID\tTYPE\tWORD\tBYTES\tTEXT")

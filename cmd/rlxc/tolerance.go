@@ -26,8 +26,8 @@ type tolerance struct {
 	bits     int
 	abs, rel float64
 	cosine   float64
-	inside   bool   // of an intermediate value
-	why      string // what it follows from
+	inside   bool   // whether it is for an intermediate value
+	why      string // reason for the bounds, in reports
 }
 
 // anyBits are the bits of a tolerance that compares all integers as it compares floats.
@@ -136,7 +136,7 @@ func quantizedBits(g *ir.Graph) int {
 // or of weights as well.
 var lowerCosines = map[tensor.DType]float64{tensor.BF16: 0.9999, tensor.F16: 0.9999, tensor.I8: 0.995}
 
-// tolerance is what passes: what the user says, or else what follows from what is computed with.
+// tolerance returns the differences that pass: those that the user gives, or else those that follow from the types of the computation.
 func (v *validation) tolerance(c *cobra.Command, src *source, e engine) (tolerance, error) {
 	f := c.Flags()
 	elements := f.Changed("atol") || f.Changed("rtol")

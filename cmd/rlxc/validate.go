@@ -30,7 +30,7 @@ type validation struct {
 	bisect        bool
 }
 
-// defaultShapes are what a model of two free dimensions is tried at.
+// defaultShapes are the sizes at which a model of two free dimensions runs.
 const defaultShapes = "1x1,2x16,3x37,1x128"
 
 func validateCommand() *cobra.Command {
@@ -99,7 +99,7 @@ type validationReport struct {
 // A comparison is one run.
 type comparison struct {
 	Set     string         `json:"set,omitempty"`  // the folder of a recorded run
-	Dims    map[string]int `json:"dims,omitempty"` // of a made-up run
+	Dims    map[string]int `json:"dims,omitempty"` // sizes of a run with inputs that validate made
 	Outputs []difference   `json:"outputs"`
 	Taps    []difference   `json:"taps,omitempty"` // intermediate values, in the order of the program
 }

@@ -44,7 +44,7 @@ func buildReport() *versionReport {
 	return r
 }
 
-// version is that of the release or the module, or the commit that it was built at.
+// version returns the version of the release or of the module, or else the commit of the build.
 func version() string { return buildReport().Version }
 
 func versionCommand() *cobra.Command {
