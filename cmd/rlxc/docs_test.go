@@ -115,13 +115,14 @@ var placeholder = regexp.MustCompile(`(^| )[A-Z]+( |$)|…`)
 
 // commandsOf reads the commands of a document: lines of code blocks without a language that run rlxc, or ask its server by curl.
 func commandsOf(document string) (list []shownCommand) {
-	code, output := false, false
+	block, code, output := false, false, false // within a block, within one without a language, and below a command whose output is shown
 	for line := range strings.Lines(strings.ReplaceAll(document, "\\\n", " ")) {
 		line = strings.TrimRight(line, "\n")
 		command, prompt := strings.CutPrefix(line, "$ ")
 		switch {
 		case strings.HasPrefix(line, "```"):
-			code, output = line == "```" && !code, false
+			block = !block
+			code, output = block && line == "```", false
 		case !code:
 		case strings.HasPrefix(command, "curl ") || regexp.MustCompile(`^(RLXC_\w+=\S+ )?rlxc |\| rlxc `).MatchString(command):
 			if output = prompt; !placeholder.MatchString(command) {
@@ -151,8 +152,8 @@ var elsewhere = []struct{ part, why string }{
 	{"plan minilm --cpu", "TestMemoryPlansDocument does"},
 }
 
-// TestDocuments runs the commands of README.md and of docs, and finds the output that they show in what they print. "…" stands for lines that
-// are left out; numbers are compared if RLXC_CPU says for which processor they are.
+// TestDocuments runs the commands of README.md, ARCHITECTURE.md and docs, and finds the output that they show in what they print. "…" stands
+// for lines that are left out; numbers are compared if RLXC_CPU says for which processor they are.
 func TestDocuments(t *testing.T) {
 	t.Setenv(options.EnvVerify, "") // the range of a plan has thousands, which other tests prove
 	pages, err := filepath.Glob("../../docs/*.md")
@@ -160,12 +161,12 @@ func TestDocuments(t *testing.T) {
 	folder := documentFolder(t)
 	seen := map[string]bool{}
 	server := ""
-	for _, page := range append([]string{"../../README.md"}, pages...) {
+	for _, page := range append([]string{"../../README.md", "../../ARCHITECTURE.md"}, pages...) {
 		text, err := os.ReadFile(page)
 		require.NoError(t, err)
 		for _, c := range commandsOf(string(text)) {
 			left := slices.ContainsFunc(elsewhere, func(e struct{ part, why string }) bool { return strings.Contains(c.line, e.part) })
-			if left || seen[c.line] {
+			if left || seen[c.line] && !strings.Contains(c.line, " -o ") { // another command may have written the same file since
 				continue
 			}
 			seen[c.line] = true
@@ -289,6 +290,10 @@ func documentFolder(t *testing.T) string {
 		require.NoError(t, os.Link(tiny, filepath.Join(minilm, "model.onnx")))
 	}
 	require.NoError(t, os.Symlink(minilm, at("path/to/folder")))
+	require.NoError(t, os.CopyFS(at("pipeline/testdata/static"), os.DirFS("../../pipeline/testdata/static")))
+	forward, backward := writePair(t)
+	require.NoError(t, os.Rename(forward, at("forward.onnx")))
+	require.NoError(t, os.Rename(backward, at("backward.onnx")))
 	const commit = "0123456789012345678901234567890123456789"
 	repository := "hub/models--sentence-transformers--all-MiniLM-L6-v2/"
 	require.NoError(t, os.Symlink(minilm, at(repository+"snapshots/"+commit)))
@@ -317,6 +322,7 @@ func documentFolder(t *testing.T) string {
 		"asked.jsonl":   `{"question": "Where?", "context": "The train leaves from platform 12."}`,
 		"pairs.jsonl":   `{"query": "who wrote Faust?", "passage": "Goethe wrote Faust."}`,
 		"intervals.csv": "id,lower,upper,size\na,0,2,100\nb,1,3,200\n",
+		"sram.csv":      "id,lower,upper,size,reads\nimage,0,2,64,\na,0,9,96,2\nb,2,8,64,3\nc,3,6,128,4\nd,4,7,96,\ne,6,9,64,\n",
 	} {
 		require.NoError(t, os.WriteFile(at(name), []byte(content), 0o666))
 	}

@@ -173,3 +173,26 @@ func TestNamesOfDocuments(t *testing.T) {
 	}
 	require.Greater(t, found, 50)
 }
+
+// TestDiffsInDocuments: each line that a diff in CONTRIBUTING.md adds is in the file that the diff names.
+func TestDiffsInDocuments(t *testing.T) {
+	t.Chdir(root)
+	page, err := os.ReadFile("CONTRIBUTING.md")
+	require.NoError(t, err)
+	found := 0
+	for _, block := range regexp.MustCompile("(?s)```diff\n(.*?)```").FindAllStringSubmatch(string(page), -1) {
+		var lines []string
+		for line := range strings.Lines(block[1]) {
+			line = strings.TrimSuffix(line, "\n")
+			if name, ok := strings.CutPrefix(line, "+++ b/"); ok {
+				content, err := os.ReadFile(name)
+				require.NoError(t, err)
+				lines = strings.Split(string(content), "\n")
+				continue
+			}
+			require.Contains(t, lines, strings.TrimPrefix(line, "+"))
+			found++
+		}
+	}
+	require.Greater(t, found, 50)
+}
