@@ -134,6 +134,29 @@ func testGemmHalf(t *testing.T, s *Set, r *rand.Rand, m, n, k int) {
 	}
 	scratch.check(t, g.String())
 	g.check(t)
+	testRunHalf(t, plan, g, &b)
+}
+
+// testRunHalf multiplies with a result of 16-bit floats: they are C, which holds the product, rounded.
+func testRunHalf(t *testing.T, plan *GemmStored, g *gemmCase, b *Stored) {
+	t.Helper()
+	want, args, scratch := g.args.C, g.args, newGuarded(plan.HalfBytes()/4, 0)
+	args.C = nil
+	for _, bf16 := range []bool{false, true} {
+		to := HalfMatrix{Dst: operand[uint16](len(want)), Row: args.CRow, BF16: bf16}
+		for p := range plan.Parts() {
+			plan.RunHalf(p, &args, &to, b, bytesOfFloats(scratch.inner))
+		}
+		scratch.check(t, g.String())
+		rounded, narrow := make([]uint16, len(want)), plan.set.ToF16
+		if bf16 {
+			narrow = plan.set.ToBF16
+		}
+		narrow(rounded, want)
+		for r := range g.m {
+			require.Equal(t, rounded[r*args.CRow:][:g.n], to.Dst[r*args.CRow:][:g.n], "%s: row %d", g, r)
+		}
+	}
 }
 
 // testGemmBlocksS8 multiplies the same B by quantised values of A: the result is that of the values that they stand for.

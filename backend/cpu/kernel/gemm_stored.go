@@ -154,3 +154,49 @@ func (g *GemmStored) Run(part int, args *GemmArgs, b *Stored, scratch []byte) {
 			kBlock: g.blocking.kBlock, stored: noescape(&source), bRow: packedCols})
 	}
 }
+
+// A HalfMatrix receives a product as 16-bit floats: element (m, n) at m·Row + n.
+type HalfMatrix struct {
+	Dst  []uint16
+	Row  int  // distance of rows, in elements
+	BF16 bool // bfloat16 instead of IEEE halves
+}
+
+// HalfBytes is the scratch memory that one worker needs for RunHalf: that of Run, and the rows of a part of one panel as float32.
+func (g *GemmStored) HalfBytes() int {
+	return g.ScratchBytes() + 4*g.blocking.mostRows()*g.blocking.tile.cols()
+}
+
+// RunHalf is Run with HalfBytes() bytes of scratch and a result that is rounded to 16-bit floats. C of args is not used.
+func (g *GemmStored) RunHalf(part int, args *GemmArgs, to *HalfMatrix, b *Stored, scratch []byte) {
+	demand(to.Dst, (g.M-1)*to.Row+g.N)
+	rowLo, rowHi, panelLo, panelHi := g.blocking.part(part)
+	tile, rows := g.blocking.tile, rowHi-rowLo
+	decoded, result := floats(scratch, g.ScratchBytes()/4), floats(scratch[g.ScratchBytes():], g.blocking.mostRows()*tile.cols())
+	for p := panelLo; p < panelHi; p++ {
+		cols, packedCols := tile.panelCols(p, g.N)
+		col, own := p*tile.cols(), *args
+		own.C, own.CRow = result, cols
+		if g.K > 0 {
+			own.A = args.A[rowLo*args.ARow:]
+		}
+		if args.Bias != nil {
+			own.Bias = args.Bias[col:]
+		}
+		if args.Residual != nil {
+			own.Residual = args.Residual[rowLo*args.ResRow+col:]
+		}
+		own.check(rows, cols, g.K)
+		source := b.panel(tile, p, g.N, decoded)
+		g.set.gemmPanel(tile, noescape(&own), gemmPanel{rowHi: rows, cols: cols, k: g.K, kBlock: g.blocking.kBlock,
+			stored: noescape(&source), bRow: packedCols})
+		for r := range rows {
+			dst, src := to.Dst[(rowLo+r)*to.Row+col:][:cols], result[r*cols:][:cols]
+			if to.BF16 {
+				g.set.ToBF16(dst, src)
+			} else {
+				g.set.ToF16(dst, src)
+			}
+		}
+	}
+}

@@ -167,6 +167,15 @@ func (b *blocking) parts() int {
 	return b.rowBlocks * b.panelGroups
 }
 
+// mostRows is the most rows of a part.
+func (b *blocking) mostRows() (most int) {
+	for block := range b.rowBlocks {
+		lo, hi := share(b.m, b.rowBlocks, block, b.tile.rows)
+		most = max(most, hi-lo)
+	}
+	return most
+}
+
 // part returns the rows and panels of a part.
 func (b *blocking) part(part int) (rowLo, rowHi, panelLo, panelHi int) {
 	rowLo, rowHi = share(b.m, b.rowBlocks, part/b.panelGroups, b.tile.rows)
