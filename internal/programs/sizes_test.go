@@ -100,6 +100,66 @@ func (s *sized) product(x *value, columns int) *value {
 	return y
 }
 
+// A form is how a model stores the weight of a product, and what the product reads beside it.
+type form int
+
+const (
+	floatForm   form = iota
+	halfForm         // 16-bit floats, as the operands are
+	blocksForm       // 4-bit numbers in blocks; rows are rounded or not
+	dynamicForm      // bytes; rows are quantised by the range of all
+	numForms
+)
+
+// form draws the form of the products of a maker, and gives the operand and the function that makes a float32 value of the result.
+func (s *sized) form(x *value) (f form, y *value, back func(y *value) *value) {
+	f, back = max(0, form(s.IntN(2*int(numForms)))-numForms), func(y *value) *value { return y }
+	if f != halfForm {
+		return f, x, back
+	}
+	cast := func(x *value, to tensor.DType) *value {
+		if x == nil {
+			return nil
+		}
+		return s.node("Cast", []*value{x}, attr{"to", int(to)})
+	}
+	return f, cast(x, tensor.F16), func(y *value) *value { return cast(y, tensor.F32) }
+}
+
+// formed multiplies by constant weights of a form.
+func (s *sized) formed(f form, x *value, columns int) *value {
+	if x == nil {
+		return nil
+	}
+	k := x.shape()[x.rank()-1]
+	weight := func(d tensor.DType, st style, shape ...int) *value { return s.constant(s.draw(d, shape, st)) }
+	switch f {
+	case halfForm:
+		return s.node("MatMul", []*value{x, weight(tensor.F16, style{kind: reals}, k, columns)})
+	case blocksForm:
+		blocks := (k + 15) / 16
+		return s.node("com.microsoft.MatMulNBits", []*value{x, weight(tensor.U8, style{kind: wholes, lo: 0, hi: 256}, columns, blocks, 8),
+			weight(tensor.F32, style{kind: reals}, columns*blocks)}, attr{"K", k}, attr{"N", columns}, attr{"bits", 4},
+			attr{"block_size", 16}, attr{"accuracy_level", 4 * s.IntN(2)})
+	case dynamicForm:
+		q := s.nodes("DynamicQuantizeLinear", 3, []*value{x})
+		if q == nil {
+			return nil
+		}
+		sums := s.node("MatMulInteger", []*value{q[0], weight(tensor.I8, style{kind: wholes, lo: -60, hi: 61}, k, columns), q[2]})
+		scale := s.node("Mul", []*value{q[1], weight(tensor.F32, style{kind: reals}, columns)})
+		if sums == nil || scale == nil {
+			return nil
+		}
+		real := s.node("Cast", []*value{sums}, attr{"to", int(tensor.F32)})
+		if real == nil {
+			return nil
+		}
+		return s.node("Mul", []*value{real, scale})
+	}
+	return s.product(x, columns)
+}
+
 // each is an elementwise function.
 func (s *sized) each(x *value) *value {
 	if x == nil {
@@ -228,7 +288,8 @@ func thirds(s *sized) {
 
 // scaledDot is attention over the thirds of a product, by heads.
 func scaledDot(s *sized) {
-	all := s.product(s.any(), 3*s.width)
+	f, x, back := s.form(s.any())
+	all := s.formed(f, x, 3*s.width)
 	if all == nil {
 		return
 	}
@@ -249,7 +310,9 @@ func scaledDot(s *sized) {
 	if scores == nil {
 		return
 	}
-	scores = s.node("Mul", []*value{scores, s.constant(tensor.Scalar(float32(0.5)))})
+	half := tensor.New(scores.t.DType())
+	half.SetFloat64(0, 0.5)
+	scores = s.node("Mul", []*value{scores, s.constant(half)})
 	weights := s.node("Softmax", []*value{scores}, attr{"axis", -1})
 	if weights == nil {
 		return
@@ -260,22 +323,22 @@ func scaledDot(s *sized) {
 	}
 	y = s.node("Transpose", []*value{y}, attr{"perm", []int{0, 2, 1, 3}})
 	y = s.node("Reshape", []*value{y, s.whole(0, 0, s.width)})
-	s.add(y)
-	s.add(s.product(y, s.width))
+	s.add(back(y))
+	s.add(back(s.formed(f, y, s.width)))
 }
 
 // feedForward is two products that may run by tiles of rows.
 func feedForward(s *sized) {
-	x := s.any()
-	h := s.node("MatMul", []*value{x, s.constant(s.draw(tensor.F32, []int{s.width, 2 * s.width}, style{kind: reals}))})
+	f, x, back := s.form(s.any())
+	h := s.formed(f, x, 2*s.width)
 	if h == nil {
 		return
 	}
-	y := s.product(s.node([]string{"Relu", "Tanh", "Sigmoid"}[s.IntN(3)], []*value{h}), s.width)
+	y := s.formed(f, s.node([]string{"Relu", "Tanh", "Sigmoid"}[s.IntN(3)], []*value{h}), s.width)
 	if y != nil && s.IntN(2) == 0 {
 		y = s.either("Add", x, y)
 	}
-	s.add(y)
+	s.add(back(y))
 }
 
 // inPlace is a chain of elementwise operators, some of whose values are read again.
