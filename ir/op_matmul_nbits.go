@@ -32,6 +32,9 @@ const (
 
 func (MatMulNBits) Kind() Kind { return KindMatMulNBits }
 
+// Activation is the function of the epilogue.
+func (o MatMulNBits) Activation() Unary { return Unary{Fn: o.Act} }
+
 // Blocks is the number of blocks of a row of weights.
 func (o MatMulNBits) Blocks() int { return (o.K + o.Block - 1) / o.Block }
 

@@ -73,7 +73,7 @@ func (p *parser) param(v reflect.Value) {
 		return
 	case *Op:
 		op := p.op(nil)
-		if !op.Kind().Has(View) && !IsLink(op) {
+		if _, isLink := LinkResidual(op); !isLink && !op.Kind().Has(View) {
 			p.failAt(at, "%s is neither a view nor a product", OpName(op))
 		}
 		p.expect("{")

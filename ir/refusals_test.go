@@ -115,6 +115,10 @@ func TestShapeRulesRefuse(t *testing.T) {
 			"5 f32[n,5]": residual, "3 _": "op 1 is no product", "6 f32[n,6]": "2 ops with 7 operands"},
 			map[string]Op{"a chain of 1 ops": Chain{Ops: []Op{MatMul{}}}, "a chain of 0 ops": Chain{},
 				"op 0 is no product": Chain{Ops: []Op{Copy{}, MatMul{}}}, "op 1 is no product": Chain{Ops: []Op{MatMul{}, nil}}}},
+		{Chain{Ops: []Op{MatMulNBits{K: 32, N: 5, Bits: 4, Block: 32}, MatMul{}}},
+			"f32[n,32] u8[5,1,16] f32[5] _ _ f32[5] f32[5,6] _ f32[n,6]",
+			map[string]string{"5 _": taken, "1 u8[5,1,15]": "80 elements", "6 f32[4,6]": "inner sizes", "6 _": "op 1 is no product",
+				"8 f32[n,5]": residual, "9 f32[n,6]": "2 ops with 10 operands"}, nil},
 		{Chain{Ops: []Op{MatMul{}, Conv{Window: window, Group: 2}}}, "f32[n,5,4] f32[4,8] _ f32[3,4,6] f32[6]", map[string]string{
 			"3 f32[2,4,6]": "kernel", "1 f32[4,6]": "in 2 groups"}, nil},
 		{MatMul{}, "f32[n,4] f32[4,6] f32[6] f32[n,6]", map[string]string{"1 f16[4,6]": taken, "1 bf16[4,6]": taken,

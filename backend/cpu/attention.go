@@ -2,6 +2,7 @@ package cpu
 
 import (
 	"github.com/rlxc/rlxc/backend/cpu/kernel"
+	"github.com/rlxc/rlxc/internal/target"
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/tensor"
 )
@@ -38,6 +39,63 @@ func (d *processor) attentionEntry() entry {
 		Bind:   bindAttention,
 		Shares: func(n *ir.Node) bool { return !n.HasOperand(ir.AttentionSequences) },
 	}
+}
+
+// halfAttentionEntry is the entry of attention, with that of 16-bit floats: it widens some heads at a time. Its results are rounded to
+// where queries are, as float32 results are written there.
+func (d *processor) halfAttentionEntry() entry {
+	plain := d.attentionEntry()
+	e := withHalf(plain)
+	e.StridedResult = plain.StridedResult
+	return byTiles(e, func(n *ir.Node) []cut {
+		if !target.HasHalf(n) || n.HasOperand(ir.AttentionSequences) {
+			return nil
+		}
+		return d.headCuts(n)
+	})
+}
+
+// mostHeadTiles bounds the phases of an attention of 16-bit floats. What the tiles of fewer widen would be the peak of encoders.
+const mostHeadTiles = 16
+
+// headCuts returns the tiles of an attention: some sequences, or some heads of one, with the keys and values that they read. A tile has
+// work for all threads.
+func (d *processor) headCuts(n *ir.Node) (list []cut) {
+	q, k, y := n.Inputs[ir.AttentionQ].Type.Sizes(), n.Inputs[ir.AttentionK].Type.Sizes(), n.Outputs[0].Type.Sizes()
+	batch, group := q[0], q[2]/max(k[2], 1) // query heads of one head of keys
+	if y.Elements() == 0 || k[0] != batch || group*k[2] != q[2] {
+		return nil
+	}
+	least := ceilDiv(tileRows*max(1, d.Threads()/2), group*q[1])
+	each := max(ceilDiv(batch*k[2], mostHeadTiles), least) // pairs of a sequence and a head of keys
+	sequences, heads := max(1, each/k[2]), min(each, k[2])
+	if sequences >= batch && heads == k[2] {
+		return nil
+	}
+	for first := 0; first < batch; first += sequences {
+		for head := 0; head < k[2]; head += heads {
+			number, own := min(sequences, batch-first), min(heads, k[2]-head)
+			list = append(list, func(i int, o operand) operand {
+				switch {
+				case o.shape == nil:
+					return o
+				case i < 0 || i == ir.AttentionQ:
+					return o.cut(0, first, number).cut(2, head*group, own*group)
+				case i == ir.AttentionK || i == ir.AttentionV:
+					return o.cut(0, first, number).cut(2, head, own)
+				}
+				rank := len(o.shape) // a mask [batch, heads, queries, keys], of which leading axes may be absent or repeat
+				if rank > 3 && o.shape[rank-4] > 1 {
+					o = o.cut(rank-4, first, number)
+				}
+				if rank > 2 && o.shape[rank-3] > 1 {
+					o = o.cut(rank-3, head*group, own*group)
+				}
+				return o
+			})
+		}
+	}
+	return list
 }
 
 // attention plans the kernel of a bound node.

@@ -21,13 +21,12 @@ const (
 
 // A chain is a bound chain, cut into tiles.
 type chain struct {
-	links  []*ir.Node
-	rows   int // rows of a tile of the result; the last tile may have fewer
-	tiles  int // number of tiles of the result, or of each image if images is not 0
-	images int // number of images; 0 for a chain of products
+	op     ir.Chain
+	links  []*ir.Node // the ops of all rows
+	rows   int        // rows of a tile of the result; the last tile may have fewer
+	tiles  int        // number of tiles of the result, or of each image if images is not 0
+	images int        // number of images; 0 for a chain of products
 }
-
-func rowsOf(s tensor.Shape) int { return s[:len(s)-1].Elements() }
 
 // chainOf cuts a chain, if it gains by tiles.
 func (d *processor) chainOf(n *ir.Node) (c chain, ok bool) {
@@ -35,10 +34,10 @@ func (d *processor) chainOf(n *ir.Node) (c chain, ok bool) {
 		return c, false
 	}
 	links, err := n.Op.(ir.Chain).Links(n.Inputs)
-	if err != nil || n.Inputs[ir.ChainX].Type.DType != tensor.F32 {
+	if err != nil {
 		return c, false
 	}
-	c.links = links
+	c.op, c.links = n.Op.(ir.Chain), links
 	windows := false
 	for _, l := range links {
 		if !d.claimsLink(l) {
@@ -52,12 +51,24 @@ func (d *processor) chainOf(n *ir.Node) (c chain, ok bool) {
 	}
 	y := n.Outputs[0].Type.Sizes()
 	rows := rowsOf(y)
-	c.tiles = min(mostTiles, rows/(tileRows*max(1, d.Threads()/2)))
+	c.tiles = d.tilesOf(rows, mostTiles)
 	if len(links) != 2 || c.tiles < 2 || widthBetween(&c) <= y[len(y)-1] {
 		return c, false
 	}
 	c.rows = ceilDiv(rows, c.tiles)
-	return c, true
+	return c, d.tilesAlike(&c)
+}
+
+// tilesAlike reports whether the products of every tile of rows run by the algorithm that runs all rows.
+func (d *processor) tilesAlike(c *chain) bool {
+	for _, first := range []int{0, (c.tiles - 1) * c.rows} { // the largest tile and the smallest
+		for i, t := range c.tilesOfRows(first, nil, nil, operand{}) {
+			if e := d.linkEntry(t.node); e.Algorithm != nil && e.Algorithm(t.node) != e.Algorithm(c.links[i]) {
+				return false
+			}
+		}
+	}
+	return true
 }
 
 // shown is the value whose memory v shows, if v is a view.
@@ -73,10 +84,8 @@ func (d *processor) claimsLink(n *ir.Node) bool {
 	if n.Op.Kind() == ir.KindConv {
 		return claimsConv(n) && (isDepthwise(n) || n.Inputs[ir.ConvW].Packed != nil && !isTiled(n))
 	}
-	act := n.Op.(ir.MatMul).Activation()
-	_, known := unaryKernel(act)
-	_, err := formatOf(n.Inputs[ir.MatMulB].Packed)
-	return err == nil && (known || act.Fn == ir.NoUnary)
+	e := d.linkEntry(n)
+	return n.Inputs[ir.ChainW].Packed != nil && (e.Supports == nil || e.Supports(n))
 }
 
 // widthBetween is the number of columns between two products.
@@ -92,8 +101,11 @@ func (d *processor) cutImages(c *chain) bool {
 		return false
 	}
 	most, before := 0, x // of what is in memory without tiles
+	if x.DType != tensor.F32 {
+		return false
+	}
 	for i, l := range c.links {
-		if l.Op.Kind() == ir.KindMatMul && l.Inputs[ir.MatMulB].Packed.Layout.Form != packed.F32 || !meetsImage(l) {
+		if l.Op.Kind() != ir.KindConv && l.Inputs[ir.ChainW].Packed.Layout.Form != packed.F32 || !meetsImage(l) {
 			return false
 		}
 		v := l.Outputs[0].Type
@@ -231,7 +243,8 @@ func (d *processor) chainEntry() entry {
 		},
 		Strided: func(n *ir.Node, i int, strides []int) bool {
 			c, _ := d.chainOf(n)
-			return i == ir.ChainX && d.linkEntry(c.links[0]).Strided(c.links[0], i, strides)
+			strided := d.linkEntry(c.links[0]).Strided
+			return i == ir.ChainX && strided != nil && strided(c.links[0], i, strides)
 		},
 		// A tile's rows of x are read before its rows of the result are written, and, of products alone, by no other tile. Sums start
 		// from a residual that they are over, as in the op alone, so that no other memory may be taken over where there is one.
@@ -239,10 +252,11 @@ func (d *processor) chainEntry() entry {
 			c, _ := d.chainOf(n)
 			at := n.Op.(ir.Chain).Residual()
 			residual, last := ir.Operand(n.Inputs, at), c.links[len(c.links)-1]
+			of, _ := ir.LinkResidual(last.Op)
 			switch over := d.linkEntry(last).InPlace; {
 			case residual == nil:
 				return i == ir.ChainX && c.images == 0
-			case over == nil || !over(last, ir.MatMulResidual):
+			case over == nil || !over(last, of):
 				return false
 			}
 			return i == at || i == ir.ChainX && n.Inputs[i] == residual
@@ -252,8 +266,7 @@ func (d *processor) chainEntry() entry {
 			if c.images > 0 {
 				return []int64{int64(d.Threads() * d.formsOf(&c).room)}
 			}
-			_, _, sizes := d.tileScratch(&c)
-			return sizes
+			return d.tileScratch(&c)
 		},
 		Bind: func(b *binder, n *ir.Node, in, out []operand) (step, error) {
 			c, _ := b.d.chainOf(n)
@@ -266,84 +279,66 @@ func (d *processor) chainEntry() entry {
 }
 
 func (d *processor) linkEntry(n *ir.Node) entry {
-	if n.Op.Kind() == ir.KindConv {
+	switch n.Op.Kind() {
+	case ir.KindConv:
 		return d.convEntry()
+	case ir.KindMatMulNBits:
+		return d.matMulNBitsEntry()
 	}
-	return d.matMulEntry()
+	return d.halfMatMulEntry(d.matMulEntry())
 }
 
-// productsOf returns the two products of that many rows.
-func (c *chain) productsOf(rows int) (products [2]*ir.Node) {
-	matrix := func(like *ir.Value) *ir.Value {
-		s := like.Type.Shape
-		return &ir.Value{Type: ir.TensorOf(tensor.F32, ir.N(rows), s[len(s)-1])}
-	}
-	x := matrix(c.links[0].Inputs[0])
+// tilesOfRows returns the products of a tile of rows from first on, whose operands and result are those of the chain. between has the rows
+// of the tile of what is between the products. Without operands, the tiles only have shapes.
+func (c *chain) tilesOfRows(first int, in, out []operand, between operand) (tiles [2]tile) {
+	number := min(c.rows, rowsOf(c.links[1].Outputs[0].Type.Sizes())-first)
 	for i, l := range c.links {
-		y := matrix(l.Outputs[0])
-		products[i] = &ir.Node{Op: l.Op, Inputs: []*ir.Value{x, l.Inputs[ir.MatMulB]}, Outputs: []*ir.Value{y}}
-		x = y
+		residual, _ := ir.LinkResidual(l.Op)
+		operands, results := shapesOf(l)
+		if in != nil && i == 0 {
+			operands, results = ir.LinkOperands(c.op, 0, in[ir.ChainX], in), []operand{between.dense(l.Outputs[0])}
+		} else if in != nil {
+			operands, results = ir.LinkOperands(c.op, 1, between.dense(l.Inputs[0]), in), out
+		}
+		tiles[i] = tileOf(l, operands, results, func(at int, o operand) operand {
+			if i == 0 && at < 0 || i == 1 && at == 0 {
+				return o.rows(0, number)
+			}
+			return rowCut(first, number, residual)(at, o)
+		})
 	}
-	return products
+	return tiles
 }
 
-// tileScratch returns the sizes of the scratch buffers: the tile between the products, then what each product needs, and how many
-// these are.
-func (d *processor) tileScratch(c *chain) (ups, downs int, sizes []int64) {
-	rows := rowsOf(c.links[1].Outputs[0].Type.Sizes())
-	sizes = []int64{int64(4 * c.rows * widthBetween(c))}
-	for _, rows := range []int{c.rows, rows - (c.tiles-1)*c.rows} {
-		p := c.productsOf(rows)
-		ofUp, ofDown := d.productScratch(p[0]), d.productScratch(p[1])
-		ups, downs = len(ofUp), len(ofDown)
-		for i, size := range append(ofUp, ofDown...) {
-			if 1+i == len(sizes) {
-				sizes = append(sizes, 0)
+// tileScratch returns the sizes of the scratch buffers: the tile between the products, then what either product needs.
+func (d *processor) tileScratch(c *chain) []int64 {
+	between := c.links[0].Outputs[0].Type
+	var sizes []int64
+	for _, first := range []int{0, (c.tiles - 1) * c.rows} {
+		for _, t := range c.tilesOfRows(first, nil, nil, operand{}) {
+			if e := d.linkEntry(t.node); e.Scratch != nil {
+				sizes = largest(sizes, e.Scratch(t.node))
 			}
-			sizes[1+i] = max(sizes[1+i], size)
 		}
 	}
-	return ups, downs, sizes
-}
-
-func (d *processor) productScratch(n *ir.Node) []int64 {
-	f, err := formatOf(n.Inputs[ir.MatMulB].Packed)
-	if err != nil {
-		return nil
-	}
-	return products[f].scratch(d, n)
+	return append([]int64{int64(between.DType.Bytes(c.rows * widthBetween(c)))}, sizes...)
 }
 
 // bindRows makes the step of two products.
 func bindRows(b *binder, c *chain, in, out []operand) (step, error) {
-	rows := rowsOf(out[0].shape)
-	ups, downs, _ := b.d.tileScratch(c)
-	between := b.scratchBytes(0)
-	own := *b
-	var phases []step
-	add := func(n *ir.Node, scratch []int, in, out []operand) error {
-		own.scratch = scratch
-		st, err := bindPacked(&own, n, in, out)
-		for phase := &st; phase != nil; phase = phase.then {
-			phases = append(phases, *phase)
-		}
-		return err
-	}
-	for first := 0; first < rows; first += c.rows {
-		p := c.productsOf(min(c.rows, rows-first))
-		h := between.dense(p[0].Outputs[0])
-		part := func(o operand, like *ir.Value) operand { return o.rows(first, like.Type.Sizes()) }
-		x, y := part(in[ir.ChainX], p[0].Inputs[0]), part(out[0], p[1].Outputs[0])
-		if err := add(p[0], b.scratch[1:][:ups], []operand{x, in[ir.ChainW], in[ir.ChainBias], {}}, []operand{h}); err != nil {
-			return step{}, err
-		}
-		err := add(p[1], b.scratch[1+ups:][:downs], []operand{h, in[ir.ChainW+2], in[ir.ChainBias+2], part(in[ir.ChainBias+3],
-			p[1].Outputs[0])}, []operand{y})
-		if err != nil {
-			return step{}, err
+	var all []step
+	between, own := b.scratchBytes(0), b.widensOnce()
+	for first := 0; first < rowsOf(out[0].shape); first += c.rows {
+		for _, t := range c.tilesOfRows(first, in, out, between) {
+			e := b.d.linkEntry(t.node)
+			phases, err := own.bindTile(&e, t, b.scratch[1:])
+			if err != nil {
+				return step{}, err
+			}
+			all = append(all, phases...)
 		}
 	}
-	return inPhases(phases...), nil
+	return inPhases(all...), nil
 }
 
 // forms are the tiles of an image, and those that are computed alike.
@@ -396,7 +391,7 @@ const (
 func bindImages(b *binder, c *chain, in, out []operand) (step, error) {
 	f, rooms, last := b.d.formsOf(c), b.scratchBytes(0), len(c.links)-1
 	x, y, residual := in[ir.ChainX], out[0], operand{}
-	if at := ir.ChainW + 2*len(c.links); at < len(in) {
+	if at := c.op.Residual(); at < len(in) {
 		residual = in[at]
 	}
 	room := func(at int) operand { return operand{location: location{off: at}, slot: tileRoom} }
@@ -412,7 +407,9 @@ func bindImages(b *binder, c *chain, in, out []operand) (step, error) {
 			} else {
 				sum = residual.tile(tileResidual, l.Outputs[0])
 			}
-			st, err := b.d.linkEntry(l).Bind(own, l, []operand{h, in[ir.ChainW+2*k], in[ir.ChainBias+2*k], sum}, []operand{to})
+			operands := ir.LinkOperands(c.op, k, h, in)
+			operands[len(operands)-1] = sum
+			st, err := b.d.linkEntry(l).Bind(own, l, operands, []operand{to})
 			if err != nil {
 				return step{}, err
 			}
@@ -450,9 +447,9 @@ func (o operand) tile(slot int, like *ir.Value) operand {
 	return o
 }
 
-// dense returns a row-major float32 operand of the type of a value, which begins where o begins.
+// dense returns a row-major operand of the type of a value, which begins where o begins.
 func (o operand) dense(like *ir.Value) operand {
-	o.dtype, o.width, o.shape = tensor.F32, 4, like.Type.Sizes()
+	o.dtype, o.width, o.shape = like.Type.DType, like.Type.DType.Size(), like.Type.Sizes()
 	o.strides, o.span = o.shape.Strides(), o.shape.Elements()
 	return o
 }

@@ -56,7 +56,7 @@ func chained(t *testing.T, d *cpu.Device, what, text, ops string, b ir.Binding) 
 		got[i] = run(t, d, g, b, inputs)[0].Clone()
 	}
 	require.Equal(t, got[0].Bytes(), got[1].Bytes(), what)
-	if o := d.Target().Name; !strings.Contains(what, "bf16") && !strings.Contains(what, "i8") {
+	if o := d.Target().Name; !strings.Contains(what, "bf16") && !strings.Contains(what, "i8") && !strings.Contains(what, "half") {
 		most := 0.0
 		for i := range want[0].Len() {
 			most = max(most, math.Abs(want[0].Float64(i)))
@@ -95,6 +95,41 @@ func TestChainOfProducts(t *testing.T) {
 				const text = `(%0 "x": f32[s,19,20]) { const %2: f32[20,50] = data const %3: f32[50,20] = data const %4: f32[50] = data
 					const %5: f32[20] = data %1 = exp(%0) `
 				require.Equal(t, links, chained(t, d, what+name, text, layer, ir.Binding{"s": s}), what+name)
+			}
+		}
+	})
+}
+
+// forms are chains of products whose weights are stored as other types than float32, from %1 on.
+var forms = map[string]struct{ text, ops string }{
+	"half, over its operand and residual": {halfText, `%8 = matmul(%1, %2, %4) {act=gelu} %9 = matmul(%8, %3, %5, %1)`},
+	"half, over its operand":              {halfText, `%8 = matmul(%1, %2) {alpha=0.5} %9 = matmul(%8, %3, %5) {act=relu}`},
+	"half, of columns": {halfText, `%6 = concat(%1, %1) {axis=2} %7 = slice(%6) {starts=[0,0,7],sizes=[s,19,20],steps=[1,1,1]}
+		%8 = matmul(%7, %2, %4) %9 = matmul(%8, %3, %5, %1)`},
+	"4 bits, i8 rows": {blocksText, `%8 = matmul_nbits(%1, %2, %10, _, _, %4) {k=20, n=50, bits=4, block=16, int8=true, act=gelu}
+		%9 = matmul_nbits(%8, %3, %11, _, _, %5, %1) {k=50, n=20, bits=4, block=16, int8=true}`},
+	"4 bits, i8 rows of columns": {blocksText, `%6 = concat(%1, %1) {axis=2} %7 = slice(%6) {starts=[0,0,7],sizes=[s,19,20],steps=[1,1,1]}
+		%8 = matmul_nbits(%7, %2, %10) {k=20, n=50, bits=4, block=16, int8=true, act=relu}
+		%9 = matmul_nbits(%8, %3, %11, _, _, %5) {k=50, n=20, bits=4, block=16, int8=true, act=tanh}`},
+	"4 bits": {blocksText, `%8 = matmul_nbits(%1, %2, %10, _, _, %4) {k=20, n=50, bits=4, block=16, act=relu}
+		%9 = matmul_nbits(%8, %3, %11, _, _, %5, %1) {k=50, n=20, bits=4, block=16}`},
+	"4 bits, i8 rows, and float32": {blocksText, `
+		%8 = matmul_nbits(%1, %2, %10, _, _, %4) {k=20, n=50, bits=4, block=16, int8=true, act=gelu} %9 = matmul(%8, %12, %5, %1)`},
+}
+
+const (
+	halfText = `(%0 "x": f16[s,19,20]) { const %2: f16[20,50] = data const %3: f16[50,20] = data const %4: f16[50] = data
+		const %5: f16[20] = data %1 = tanh(%0) `
+	blocksText = `(%0 "x": f32[s,19,20]) { const %2: u8[50,2,8] = data const %10: f32[100] = data const %3: u8[20,4,8] = data
+		const %11: f32[80] = data const %4: f32[50] = data const %5: f32[20] = data const %12: f32[50,20] = data %1 = tanh(%0) `
+)
+
+// TestChainOfForms is TestChainOfProducts for weights that are stored as other types.
+func TestChainOfForms(t *testing.T) {
+	eachDevice(t, []backend.Options{{}, {Threads: 2}}, func(t *testing.T, d *cpu.Device, what string) {
+		for name, f := range forms {
+			for s, links := range map[int]int{13: 0, 14: 2, 61: 2} {
+				require.Equal(t, links, chained(t, d, what+name, f.text, f.ops, ir.Binding{"s": s}), what+name)
 			}
 		}
 	})

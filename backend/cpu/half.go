@@ -1,6 +1,7 @@
 package cpu
 
 import (
+	"maps"
 	"math"
 	"slices"
 
@@ -16,6 +17,11 @@ import (
 
 // withHalf makes the entry of a float32 kernel one that takes 16-bit floats as well.
 func withHalf(e entry) entry {
+	return ofHalf(e, func(b *binder, n *ir.Node) (step, error) { return bindHalf(b, n, e.Bind) })
+}
+
+// ofHalf makes the entry of a float32 kernel one that takes 16-bit floats as well, whose steps for them bind makes.
+func ofHalf(e entry, bind func(b *binder, n *ir.Node) (step, error)) entry {
 	inner, k := e.Bind, e.kernel().WithHalf()
 	e.Supports, e.Strided, e.InPlace, e.StridedResult = k.Supports, k.Strided, k.InPlace, k.StridedResult
 	e.Scratch, e.Shares = k.Scratch, k.Shares
@@ -23,38 +29,57 @@ func withHalf(e entry) entry {
 		if !target.HasHalf(n) {
 			return inner(b, n, in, out)
 		}
-		return bindHalf(b, n, inner)
+		return bind(b, n)
 	}
 	return e
 }
 
-// bindHalf binds a kernel between steps that widen and narrow.
-func bindHalf(b *binder, n *ir.Node, inner bindFunc) (step, error) {
-	return bindHalfRows(b, n, 0, 0, inner)
+// halfByTiles is withHalf for a kernel that computes 16-bit floats by tiles of axisCuts. leading returns the number of leading axes along
+// which nothing depends on its neighbours.
+func (d *processor) halfByTiles(e entry, leading func(n *ir.Node) int) entry {
+	return byTiles(withHalf(e), func(n *ir.Node) []cut {
+		if !target.HasHalf(n) {
+			return nil
+		}
+		return d.axisCuts(n, leading(n))
+	})
 }
 
-// bindHalfRows is bindHalf for rows [lo, hi) of a product whose values of 16 bits are row-major; for all of any node if hi is 0.
-func bindHalfRows(b *binder, n *ir.Node, lo, hi int, inner bindFunc) (step, error) {
+// outer is the number of axes but the last.
+func outer(n *ir.Node) int { return len(n.Outputs[0].Type.Shape) - 1 }
+
+// bindHalf binds a kernel between steps that widen and narrow.
+func bindHalf(b *binder, n *ir.Node, inner bindFunc) (step, error) {
 	values := target.HalfValues(n)
+	own, before, after := widenValues(b, n, values)
+	widened := target.Widened(n)
+	in, out := own.operands(widened)
+	st, err := inner(own, widened, in, out)
+	if err != nil || st.run == nil {
+		return st, err
+	}
+	return inPhases(slices.Concat(before, phasesOf(st), after)...), nil
+}
+
+// widenValues returns a binder for which values of a node are float32 in scratch memory, as are its constants, and the phases that widen
+// operands and narrow results. The last scratch buffers are those of the values.
+func widenValues(b *binder, n *ir.Node, values []*ir.Value) (own *binder, before, after []step) {
 	first := len(b.scratch) - len(values)
-	own := *b
-	own.scratch = b.scratch[:first]
-	own.wide = map[int]operand{}
-	var before, after []step
+	copied := *b
+	own = &copied
+	own.scratch, own.instead = b.scratch[:first], maps.Clone(b.instead)
+	if own.instead == nil {
+		own.instead = map[int]operand{}
+	}
 	for i, v := range values {
 		from, to := b.operand(v), b.scratchBytes(first+i)
-		if hi > 0 && hasRows(n, v) {
-			cols := from.shape[len(from.shape)-1]
-			from.shape, from.strides = tensor.Shape{from.shape.Elements() / cols, cols}, []int{cols, 1}
-			from = from.cut(0, lo, hi-lo)
-		}
 		to.dtype, to.width, to.shape = tensor.F32, 4, from.shape
 		to.strides, to.span = from.shape.Strides(), from.shape.Elements()
-		own.wide[v.ID] = to
+		own.instead[v.ID] = to
 		if slices.Contains(n.Outputs, v) {
-			after = append(after, narrowStep(b.d.set, from, to))
+			after = append(after, convertStep(b.d.set, from, to))
 		} else {
-			before = append(before, widenStep(b.d.set, to, from))
+			before = append(before, convertStep(b.d.set, to, from))
 		}
 	}
 	for _, v := range n.Inputs {
@@ -62,32 +87,30 @@ func bindHalfRows(b *binder, n *ir.Node, lo, hi int, inner bindFunc) (step, erro
 			continue
 		}
 		o := b.operand(v)
-		o.location, o.dtype, o.width = locationOf(widenConst(b.d.set, v.Const).Bytes()), tensor.F32, 4
-		if l := ir.LayoutIn(b.p.Layouts, v); l != nil && l.Root.ID == v.ID {
-			o.off = 4 * l.Offset
-		}
-		own.wide[v.ID] = o
+		off := 2 * o.off // of twice as many bytes
+		o.location, o.dtype, o.width = locationOf(b.widenConst(v.Const).Bytes()), tensor.F32, 4
+		o.off = off
+		own.instead[v.ID] = o
 	}
-	widened := target.Widened(n)
-	if hi > 0 {
-		widened = rowsOfProduct(widened, hi-lo)
-	}
-	in, out := own.operands(widened)
-	st, err := inner(&own, widened, in, out)
-	if err != nil || st.run == nil {
-		return st, err
-	}
-	phases := []step{}
 	if len(before) > 0 {
-		phases = append(phases, oneAfterAnother(before))
-	}
-	for phase := &st; phase != nil; phase = phase.then {
-		phases = append(phases, *phase)
+		before = []step{oneAfterAnother(before)}
 	}
 	if len(after) > 0 {
-		phases = append(phases, oneAfterAnother(after))
+		after = []step{oneAfterAnother(after)}
 	}
-	return inPhases(phases...), nil
+	return own, before, after
+}
+
+// widenConst returns a constant of 16-bit floats as float32. The tiles of a step share it.
+func (b *binder) widenConst(t *tensor.Tensor) *tensor.Tensor {
+	if wide := b.widened[t]; wide != nil {
+		return wide
+	}
+	wide := widenConst(b.d.set, t)
+	if b.widened != nil {
+		b.widened[t] = wide
+	}
+	return wide
 }
 
 // toFloats and fromFloats convert by the type of the narrow side.
@@ -121,55 +144,32 @@ func widenConst(set *kernel.Set, t *tensor.Tensor) *tensor.Tensor {
 	return y
 }
 
-// widenStep brings a 16-bit tensor of any strides to row-major float32.
-func widenStep(set *kernel.Set, to, from operand) step {
-	loops := newNest(to.shape, &to, &from)
+// convertStep writes a tensor of 16-bit floats as float32, or rounds float32 to 16 bits. Both may have any strides.
+func convertStep(set *kernel.Set, to, from operand) step {
+	loops, widens := newNest(to.shape, &to, &from), to.dtype == tensor.F32
 	return step{parts: loops.parts(), run: func(m *machine, part, _ int) {
-		dst, src := to.f32(m), elements[uint16](m, &from)
 		loops.blocks(part, func(rows, cols int, at [maxOperands]int) {
-			for r := range rows {
-				d, s := dst[at[0]+r*loops.row(0):], src[at[1]+r*loops.row(1):]
-				if loops.col(1) == 1 {
-					toFloats(set, from.dtype, d[:cols], s[:cols])
-					continue
-				}
-				for i := range cols {
-					d[i] = toFloat(from.dtype, s[i*loops.col(1)])
-				}
+			if widens {
+				convertRows(elements[float32](m, &to)[at[0]:], elements[uint16](m, &from)[at[1]:], loops, rows, cols,
+					func(dst []float32, src []uint16) { toFloats(set, from.dtype, dst, src) })
+			} else {
+				convertRows(elements[uint16](m, &to)[at[0]:], elements[float32](m, &from)[at[1]:], loops, rows, cols,
+					func(dst []uint16, src []float32) { fromFloats(set, to.dtype, dst, src) })
 			}
 		})
 	}}
 }
 
-// narrowStep rounds a row-major result.
-func narrowStep(set *kernel.Set, to, from operand) step {
-	parts, cut := spread(to.len())
-	return step{parts: parts, run: func(m *machine, part, _ int) {
-		lo, hi := cut(part)
-		fromFloats(set, to.dtype, elements[uint16](m, &to)[lo:hi], from.f32(m)[lo:hi])
-	}}
-}
-
-// hasRows reports whether v has the rows of the product n: operand A, residual and result do, and a bias does not.
-func hasRows(n *ir.Node, v *ir.Value) bool {
-	return v == n.Inputs[ir.MatMulA] || v == ir.Operand(n.Inputs, ir.MatMulResidual) || v == n.Outputs[0]
-}
-
-// rowsOfProduct returns a product of that many rows. Its values are copies, of the same IDs.
-func rowsOfProduct(n *ir.Node, rows int) *ir.Node {
-	part := &ir.Node{Op: n.Op, Origins: n.Origins}
-	for _, list := range []struct {
-		from []*ir.Value
-		to   *[]*ir.Value
-	}{{n.Inputs, &part.Inputs}, {n.Outputs, &part.Outputs}} {
-		for _, v := range list.from {
-			if v != nil && hasRows(n, v) {
-				c := *v
-				c.Type.Shape = ir.Shape{ir.N(rows), v.Type.Shape[len(v.Type.Shape)-1]}
-				v = &c
-			}
-			*list.to = append(*list.to, v)
+// convertRows converts rows of a block of a loop nest over the result and the operand.
+func convertRows[T, F tensor.Element](dst []T, src []F, loops *nest, rows, cols int, convert func(dst []T, src []F)) {
+	for r := range rows {
+		d, s := dst[r*loops.row(0):], src[r*loops.row(1):]
+		if loops.col(0) == 1 && loops.col(1) == 1 {
+			convert(d[:cols], s[:cols])
+			continue
+		}
+		for i := range cols {
+			convert(d[i*loops.col(0):][:1], s[i*loops.col(1):][:1])
 		}
 	}
-	return part
 }

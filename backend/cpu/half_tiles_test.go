@@ -8,17 +8,40 @@ import (
 	"github.com/rlxc/rlxc/backend/cpu"
 	"github.com/rlxc/rlxc/internal/backend"
 	"github.com/rlxc/rlxc/internal/backendtest"
+	"github.com/rlxc/rlxc/internal/target"
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// TestHalfProductsByTiles: products of 16-bit floats that widen tile by tile of rows return the bits of products of few rows, which have
-// one tile, also over an operand or a residual. They take a seventh of the scratch memory that float32 copies of their values would take.
-func TestHalfProductsByTiles(t *testing.T) {
+// widened are the 16-bit values of a node that its kernel widens in scratch memory, or rounds from there.
+func widened(n *ir.Node) []*ir.Value {
+	values := target.HalfValues(n)
+	if n.Op.Kind() == ir.KindMatMul { // rounds part by part
+		values = values[:len(values)-1]
+	}
+	return values
+}
+
+// TestHalfByTiles: steps on 16-bit floats that widen tile by tile return the bits of steps on few rows, which have one tile, also over an
+// operand or a residual. They take a seventh of the scratch memory that float32 copies of their values would take.
+func TestHalfByTiles(t *testing.T) {
 	for name, ops := range map[string]string{
 		"a bias and an activation": `%6 = exp(%0) %7 = matmul(%6, %1, %3) {act=gelu} return %7`,
 		"over its residual":        `%6 = exp(%0) %7 = matmul(%6, %1) %8 = matmul(%7, %2, _, %6) return %8`,
 		"over its operand":         `%6 = exp(%0) %7 = matmul(%6, %4, %5) return %7`,
+		"4-bit weights": `const %21: u8[24,2,8] = data const %22: f16[48] = data
+			%6 = matmul_nbits(%0, %21, %22, _, _, %5, %0) {k=24, n=24, bits=4, block=16, int8=true} return %6`,
+		"a norm and a sum": `%6 = tanh(%0) %7 = layernorm(%6, %5, %5, %0) {axes=1} %8 = add(%7, %5) return %8`,
+		"a row for all":    `const %6: f16[1,5,24] = data %7 = add(%0, %6) %8 = softmax(%7) {axis=2} return %8`,
+		"a cast":           `%6: f32[s,5,24] = cast(%0) {to=f32} return %6`,
+		"attention": `%6 = reshape(%0) {shape=[s,5,4,6]} %7 = attention(%6, %6, %6) {scale=0.5} %8 = reshape(%7) {shape=[s,5,24]}
+			return %8`,
+		"attention over its queries": `const %9: f16[24,72] = data %10 = matmul(%0, %9)
+			%11 = slice(%10) {starts=[0,0,0],sizes=[s,5,24],steps=[1,1,1]} %12 = reshape(%11) {shape=[s,5,4,6]}
+			%13 = slice(%10) {starts=[0,0,24],sizes=[s,5,24],steps=[1,1,1]} %14 = reshape(%13) {shape=[s,5,4,6]}
+			%15 = slice(%10) {starts=[0,0,48],sizes=[s,5,24],steps=[1,1,1]} %16 = reshape(%15) {shape=[s,5,4,6]}
+			const %20: f16[5,5] = data
+			%17 = attention(%12, %14, %16, %20) {scale=0.5} %18 = reshape(%17) {shape=[s,5,24]} %19 = matmul(%18, %4, _, %0) return %19`,
 	} {
 		t.Run(name, func(t *testing.T) {
 			eachDevice(t, []backend.Options{{}, {Threads: 2}}, func(t *testing.T, d *cpu.Device, what string) {
@@ -40,19 +63,21 @@ func TestHalfProductsByTiles(t *testing.T) {
 				bound, err := g.Bind(ir.Binding{"s": most}, false)
 				require.NoError(t, err)
 				for _, n := range bound.Nodes {
-					if n.Op.Kind() != ir.KindMatMul {
+					values, scratch, wide := target.HalfValues(n), int64(0), int64(0)
+					if n.Op.Kind().Has(ir.View) {
 						continue
 					}
-					var scratch, wide int64
-					for _, bytes := range d.Target().Scratch(n)[1:] {
+					sizes := d.Target().Scratch(n)
+					if k := n.Op.Kind(); k == ir.KindMatMul || k == ir.KindMatMulNBits || k == ir.KindAttention {
+						sizes = sizes[len(sizes)-len(widened(n)):] // but for the kernel's
+					}
+					for _, bytes := range sizes {
 						scratch += bytes
 					}
-					for _, v := range []*ir.Value{n.Inputs[ir.MatMulA], n.Outputs[0], ir.Operand(n.Inputs, ir.MatMulResidual)} {
-						if v != nil {
-							wide += int64(4 * v.Type.Elements())
-						}
+					for _, v := range values {
+						wide += int64(4 * v.Type.Elements())
 					}
-					require.Less(t, 7*scratch, wide, what)
+					require.Less(t, 7*scratch, wide, "%s: %s", what, ir.OpName(n.Op))
 				}
 			})
 		})

@@ -153,27 +153,26 @@ func (d *processor) matMulAlgorithm() func(n *ir.Node) int {
 // halfMatMulEntry is the entry of products, with those of 16-bit floats.
 func (d *processor) halfMatMulEntry(inner entry) entry {
 	plain := withHalf(inner)
-	e := plain
 	isPacked := func(n *ir.Node) bool {
 		w := n.Inputs[ir.MatMulB]
 		return w.Packed != nil && target.IsHalf(w.Type.DType) && w.Packed.Layout.Form.IsWide()
 	}
-	e.Strided = func(n *ir.Node, i int, strides []int) bool { return !isPacked(n) && plain.Strided(n, i, strides) }
+	e := plain
+	e.Strided = func(n *ir.Node, i int, strides []int) bool {
+		if isPacked(n) { // tiles cut its rows
+			return i == ir.MatMulA && strides[len(strides)-1] == 1 && mergesRows(n.Inputs[i].Type.Sizes(), strides)
+		}
+		return plain.Strided(n, i, strides)
+	}
 	e.Scratch = func(n *ir.Node) []int64 {
 		if !isPacked(n) {
 			return plain.Scratch(n)
 		}
 		rows, cols, k := packedSizes(n)
-		tile := d.halfTile(n)
-		last := rows - (ceilDiv(rows, tile)-1)*tile
-		sizes := []int64{int64(d.Threads() * align(max(d.set.NewGemmStored(tile, cols, k, d.Threads()).ScratchBytes(),
-			d.set.NewGemmStored(last, cols, k, d.Threads()).ScratchBytes())))}
-		for _, v := range target.HalfValues(n) {
-			elements := v.Type.Elements()
-			if tile < rows && hasRows(n, v) {
-				elements = elements / rows * tile
-			}
-			sizes = append(sizes, int64(4*elements))
+		g := d.set.NewGemmStored(rows, cols, k, d.Threads())
+		sizes := []int64{int64(d.Threads() * align(g.HalfBytes()))}
+		for _, v := range widenedOperands(n) {
+			sizes = append(sizes, int64(4*v.Type.Elements()))
 		}
 		return sizes
 	}
@@ -181,37 +180,12 @@ func (d *processor) halfMatMulEntry(inner entry) entry {
 		if !isPacked(n) {
 			return plain.Bind(b, n, in, out)
 		}
-		rows, _, _ := packedSizes(n)
-		tile, inner := d.halfTile(n), bindHalfPacked(n.Inputs[ir.MatMulB].Packed)
-		if tile >= rows {
-			return bindHalf(b, n, inner)
-		}
-		var phases []step
-		for lo := 0; lo < rows; lo += tile {
-			st, err := bindHalfRows(b, n, lo, min(lo+tile, rows), inner)
-			if err != nil {
-				return step{}, err
-			}
-			for phase := &st; phase != nil; phase = phase.then {
-				phases = append(phases, *phase)
-			}
-		}
-		return inPhases(phases...), nil
+		return bindHalfPacked(b, n)
 	}
-	return e
-}
-
-// mostHalfTiles bounds the phases of a product of 16-bit floats. With more tiles, what attention needs would be the peak.
-const mostHalfTiles = 8
-
-// tileRows is the fewest rows of a tile for each thread of a pair: as many as a product's part has, so that weights are read as often
-// as without tiles.
-const tileRows = 128
-
-// halfTile returns the number of rows at a time that a product of 16-bit floats widens to scratch memory. A tile has rows enough for all
-// threads, so that weights are read as often as without tiles.
-func (d *processor) halfTile(n *ir.Node) int {
-	rows, _, _ := packedSizes(n)
-	tiles := max(1, min(mostHalfTiles, rows/(tileRows*max(1, d.Threads()/2))))
-	return max(1, ceilDiv(rows, tiles))
+	return byTiles(e, func(n *ir.Node) []cut {
+		if !isPacked(n) {
+			return nil
+		}
+		return d.rowCuts(n, ir.MatMulResidual)
+	})
 }

@@ -1,7 +1,10 @@
 package cpu
 
 import (
+	"slices"
+
 	"github.com/rlxc/rlxc/backend/cpu/kernel"
+	"github.com/rlxc/rlxc/internal/target"
 	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/tensor"
 )
@@ -61,21 +64,35 @@ func bindF32(b *binder, n *ir.Node, in, out []operand) (step, error) {
 	}}, nil
 }
 
-// bindHalfPacked is bindF32 for a weight that is widened in scratch buffer 0.
-func bindHalfPacked(weight *ir.Packed) bindFunc {
-	return func(b *binder, n *ir.Node, in, out []operand) (step, error) {
-		rows, cols, k := packedSizes(n)
-		g := b.d.set.NewGemmStored(rows, cols, k, b.d.Threads())
-		weights := b.d.set.NewPackB(k, cols).StoredHalf(tensor.Of[uint16](weight.Data), weight.Data.DType() == tensor.BF16)
-		e, scratch, each := epilogueOf(n, in, out), b.scratchBytes(0), align(g.ScratchBytes())
-		e.args.ARow, e.args.ACol = k, 1
-		return step{parts: g.Parts(), run: func(m *machine, part, worker int) {
-			a := e.args
-			e.resolve(m, &a)
-			a.A = e.x.f32(m)
-			g.Run(part, &a, &weights, scratch.bytes(m)[worker*each:][:each])
-		}}, nil
-	}
+// widenedOperands are the 16-bit operands of a product that are widened in scratch memory. Its result is rounded part by part.
+func widenedOperands(n *ir.Node) []*ir.Value {
+	return slices.DeleteFunc(target.HalfValues(n), func(v *ir.Value) bool { return v == n.Outputs[0] })
+}
+
+// bindHalfPacked makes the step of a product with a weight of 16-bit floats, which is widened in scratch buffer 0.
+func bindHalfPacked(b *binder, n *ir.Node) (step, error) {
+	own, before, _ := widenValues(b, n, widenedOperands(n))
+	widened := target.Widened(n)
+	widened.Outputs = n.Outputs
+	in, out := own.operands(widened)
+	weight := n.Inputs[ir.MatMulB].Packed
+	rows, cols, k := packedSizes(n)
+	g := b.d.set.NewGemmStored(rows, cols, k, b.d.Threads())
+	weights := b.d.set.NewPackB(k, cols).StoredHalf(tensor.Of[uint16](weight.Data), weight.Data.DType() == tensor.BF16)
+	e, scratch, each := epilogueOf(n, in, out), own.scratchBytes(0), align(g.HalfBytes())
+	e.args.ARow, e.args.ACol = rowStride(e.x), 1
+	to := kernel.HalfMatrix{Row: e.args.CRow, BF16: e.y.dtype == tensor.BF16}
+	return inPhases(append(before, step{parts: g.Parts(), run: func(m *machine, part, worker int) {
+		a, room := e.args, scratch.bytes(m)[worker*each:][:each]
+		e.resolve(m, &a)
+		if a.A = e.x.f32(m); e.y.dtype == tensor.F32 {
+			g.Run(part, &a, &weights, room)
+			return
+		}
+		half := to
+		half.Dst, a.C = elements[uint16](m, e.y), nil
+		g.RunHalf(part, &a, &half, &weights, room)
+	}})...), nil
 }
 
 // Products with weights of bfloat16 and int8 run in two phases: the rows of a are brought to the weight's kind in scratch

@@ -79,12 +79,15 @@ func (o *operand) tensor(m *machine) *tensor.Tensor {
 type binder struct {
 	d         *processor
 	p         *backend.Planned
-	scratch   []int           // indices of the scratch buffers of the step that is being bound
-	inner     *operand        // scratch of an op inside that step, if it is not a buffer of its own; otherwise nil
-	slots     int             // number of slots of that step, if several steps share its closure
-	room      []location      // memory for the locations of the next steps
-	registers map[int]filled  // registers with repeated constants, by the ID of the constant
-	wide      map[int]operand // float32 operands that replace 16-bit values in that step, by ID
+	scratch   []int          // indices of the scratch buffers of the step that is being bound
+	inner     *operand       // scratch of an op inside that step, if it is not a buffer of its own; otherwise nil
+	slots     int            // number of slots of that step, if several steps share its closure
+	room      []location     // memory for the locations of the next steps
+	registers map[int]filled // registers with repeated constants, by the ID of the constant
+	// instead has operands that replace values in that step, by ID: float32 ones of 16-bit values, and those of the values of a tile, which
+	// the plan does not have.
+	instead map[int]operand
+	widened map[*tensor.Tensor]*tensor.Tensor // constants that the tiles of that step have as float32; nil if it runs at once
 }
 
 // A filled register has the number of a constant, repeated, as long as the constant is that one.
@@ -95,7 +98,7 @@ type filled struct {
 
 // operand resolves a value.
 func (b *binder) operand(v *ir.Value) operand {
-	if o, ok := b.wide[v.ID]; ok {
+	if o, ok := b.instead[v.ID]; ok {
 		return o
 	}
 	l := b.p.Layout(v)
@@ -269,14 +272,14 @@ func rowStride(o *operand) int {
 	return o.shape[len(o.shape)-1]
 }
 
-// rows is the operand, seen as one matrix, from a row on; an absent one stays absent.
-func (o operand) rows(first int, shape tensor.Shape) operand {
+// rows is a number of rows of the operand, seen as one matrix, from a row on; an absent one stays absent.
+func (o operand) rows(first, number int) operand {
 	if o.shape == nil {
 		return o
 	}
-	row := rowStride(&o)
-	o.strides = []int{row, o.strides[len(o.strides)-1]}
-	o.shape, o.span = shape, ir.Layout{Shape: shape, Strides: o.strides}.Span()
+	row, last := rowStride(&o), len(o.shape)-1
+	o.shape, o.strides = tensor.Shape{number, o.shape[last]}, []int{row, o.strides[last]}
+	o.span = ir.Layout{Shape: o.shape, Strides: o.strides}.Span()
 	o.off += first * row * o.width
 	return o
 }

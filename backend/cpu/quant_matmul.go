@@ -3,6 +3,7 @@ package cpu
 import (
 	"encoding/binary"
 	"fmt"
+	"slices"
 
 	"github.com/rlxc/rlxc/backend/cpu/kernel"
 	"github.com/rlxc/rlxc/ir"
@@ -42,7 +43,7 @@ func claimsQMatMul(n *ir.Node) bool {
 // qMatMulStrided lets the operands of a product of activations have any strides, and the rows of other products be evenly spaced.
 func qMatMulStrided(n *ir.Node, i int, strides []int) bool {
 	switch weight := isWeight(n.Inputs[ir.QMatMulB]); {
-	case i == ir.QMatMulA && !n.Op.(ir.QMatMul).Dynamic(n.Inputs):
+	case i == ir.QMatMulA:
 		return strides[len(strides)-1] == 1 && (!weight || mergesRows(n.Inputs[i].Type.Sizes(), strides))
 	case i == ir.QMatMulB:
 		return !weight
@@ -59,15 +60,14 @@ type qPlan struct {
 	bySequence bool // each sequence of a has a scale and a zero point
 	quantized  bool // the result is quantised
 	addend     bool // the bias is one of integers and not a constant
-	elems      int  // number of elements of a
+	tile       int  // rows of a that are quantised at a time, and then multiplied; all if a is not dynamic with one scale
 	workers    int
 	pack       *kernel.PackS8 // packs b; nil if b is a weight
 }
 
 func (d *processor) planQMatMul(n *ir.Node) *qPlan {
 	a, out := n.Inputs[ir.QMatMulA].Type.Sizes(), n.Outputs[0].Type.Sizes()
-	p := &qPlan{batch: 1, weight: isWeight(n.Inputs[ir.QMatMulB]), dynamic: n.Op.(ir.QMatMul).Dynamic(n.Inputs), elems: a.Elements(),
-		workers: d.Threads()}
+	p := &qPlan{batch: 1, weight: isWeight(n.Inputs[ir.QMatMulB]), dynamic: n.Op.(ir.QMatMul).Dynamic(n.Inputs), workers: d.Threads()}
 	p.bySequence = n.HasOperand(ir.QMatMulSequences)
 	p.quantized = is8Bit(n.Outputs[0].Type.DType)
 	p.addend = hasAddend(n)
@@ -78,6 +78,10 @@ func (d *processor) planQMatMul(n *ir.Node) *qPlan {
 		p.pack = d.set.NewPackS8(k, cols)
 	}
 	p.g = d.set.NewGemmS8(rows, cols, k, max(1, p.workers/max(1, p.batch)))
+	p.tile = rows
+	if p.dynamic && p.weight && !p.bySequence {
+		p.tile = ceilDiv(rows, max(1, d.tilesOf(rows, mostScratchTiles)))
+	}
 	return p
 }
 
@@ -85,7 +89,7 @@ func (d *processor) planQMatMul(n *ir.Node) *qPlan {
 const (
 	qWorker = iota // scratch of the kernel for each worker, aligned to cache lines
 	qShared        // zero point, scale and range of a; zero point and scales of b, if b is not a weight
-	qA             // quantised values of a, in rows of whole words
+	qA             // quantised values of a tile of a, in rows of whole words
 	qB             // packed b, if b is not a weight
 	numQScratch
 )
@@ -102,11 +106,11 @@ func (p *qPlan) rangeBytes() int {
 	case p.bySequence:
 		return 8 * p.g.M
 	}
-	return rangeBytes(p.elems)
+	return rangeBytes(p.g.M * p.g.K)
 }
 
 func (p *qPlan) sizes() []int {
-	s := []int{qWorker: p.workers * p.workerBytes(), qShared: cacheLine + p.rangeBytes(), qA: p.batch * p.g.M * roundUp4(p.g.K), qB: 0}
+	s := []int{qWorker: p.workers * p.workerBytes(), qShared: cacheLine + p.rangeBytes(), qA: p.batch * p.tile * roundUp4(p.g.K), qB: 0}
 	if !p.weight {
 		s[qShared] += 4 + 4*p.g.N
 		s[qB] = p.batch * p.packBytes()
@@ -147,15 +151,18 @@ func bindQMatMul(b *binder, n *ir.Node, in, out []operand) (step, error) {
 	}
 	q.args = kernel.GemmS8Args{BScale: q.columns.scale, BZero: q.columns.zero, Bias: q.columns.bias, CRow: q.g.N, ResRow: q.g.N,
 		Act: unaryKernels[n.Op.(ir.QMatMul).Act]}
-	phases := q.bindA(b)
 	if q.weight {
 		if err := q.bindWeight(b.d); err != nil {
 			return step{}, err
 		}
-	} else {
+	}
+	phases := q.bindA(b)
+	if !q.weight {
 		phases = append(phases, q.packB())
 	}
-	phases = append(phases, q.multiply())
+	if q.tile == q.g.M {
+		phases = append(phases, q.multiply())
+	}
 	q.node = nil // the steps stay, and its graph need not
 	return inPhases(phases...), nil
 }
@@ -227,14 +234,14 @@ func (q *qProduct) bindA(b *binder) []step {
 	}
 	q.args.ARow = roundUp4(q.g.K)
 	q.aScale, q.aZero = q.in[ir.QMatMulAScale], q.scratch[qShared].part(0, 1, tensor.I32)
-	q.a = q.scratch[qA].part(0, q.batch*q.g.M*q.args.ARow, tensor.U8)
+	q.a = q.scratch[qA].part(0, q.batch*q.tile*q.args.ARow, tensor.U8)
 	q.aAt = evenOffsets(q.batch, q.g.M*q.args.ARow)
 	switch signed := x.dtype == tensor.I8; {
 	case q.bySequence:
 		return []step{q.quantizeSequences(b, x)}
 	case q.dynamic:
 		q.aScale = q.scratch[qShared].part(4, 1, tensor.F32)
-		return q.quantize(b, x)
+		return q.quantizeTiles(b, x)
 	case !signed && q.g.K%4 == 0 && row%4 == 0:
 		q.a, q.args.ARow = x, row
 		if !q.weight {
@@ -258,15 +265,35 @@ func evenOffsets(n, each int) []int {
 	return out
 }
 
-// quantize quantises a dynamic a, by a separate range.
-func (q *qProduct) quantize(b *binder, x operand) []step {
-	return quantizeAll(b, x, q.g.K, q.scratch[qShared].part(cacheLine, q.rangeBytes(), tensor.U8), q.a, q.args.ARow, q.aScale, q.aZero)
+// quantizeTiles returns the phases that find the range of a dynamic a, and then quantise and multiply a tile of its rows after the other.
+// They leave the product of a single tile to the caller.
+func (q *qProduct) quantizeTiles(b *binder, x operand) []step {
+	rows := x.rows(0, q.g.M)
+	r := newRanges(b, rows, q.scratch[qShared].part(cacheLine, q.rangeBytes(), tensor.U8))
+	phases := []step{r.step()}
+	for first := 0; first < q.g.M; first += q.tile {
+		number := min(q.tile, q.g.M-first)
+		phases = append(phases, quantizeRows(r, rows.rows(first, number), q.a, q.args.ARow, q.aScale, q.aZero))
+		if q.tile < q.g.M {
+			phases = append(phases, q.rows(b.d, first, number).multiply())
+		}
+	}
+	return phases
+}
+
+// rows is the product of some rows of a weight's product, whose quantised values are those of the tile.
+func (q *qProduct) rows(d *processor, first, number int) *qProduct {
+	t, plan := *q, *q.qPlan
+	plan.g = d.set.NewGemmS8(number, q.g.N, q.g.K, q.workers)
+	t.qPlan, t.in, t.y = &plan, slices.Clone(q.in), q.y.rows(first, number)
+	t.in[ir.QMatMulResidual] = q.in[ir.QMatMulResidual].rows(first, number)
+	return &t
 }
 
 // quantizeSequences quantises a dynamic operand a sequence by sequence, by the range of the sequence's keys. Every row has the scale of its
 // sequence.
 func (q *qProduct) quantizeSequences(b *binder, x operand) step {
-	rows, k, row, set := q.g.M, q.g.K, q.args.ARow, b.d.set
+	rows, k, row, from, set := q.g.M, q.g.K, q.args.ARow, rowStride(&x), b.d.set
 	q.aScale, q.aZero = q.scratch[qShared].part(cacheLine, rows, tensor.F32), q.scratch[qShared].part(cacheLine+4*rows, rows, tensor.I32)
 	dst, zero, scale, sequences := q.a, q.aZero, q.aScale, q.in[ir.QMatMulSequences]
 	return step{parts: sequences.shape[0] + 1, run: func(m *machine, part, _ int) {
@@ -290,12 +317,13 @@ func (q *qProduct) quantizeSequences(b *binder, x operand) step {
 			return
 		}
 		var lo, hi float32
-		if keyEnd > key {
-			lo, hi = set.MinMax(f[key*k : keyEnd*k])
+		for i := key; i < keyEnd; i++ {
+			least, greatest := set.MinMax(f[i*from:][:k])
+			lo, hi = min(lo, least), max(hi, greatest)
 		}
 		s, z := kernel.DynamicScale(lo, hi)
 		for i := first; i < end; i++ {
-			set.QuantizeU8(d[i*row:][:k], f[i*k:][:k], s, z)
+			set.QuantizeU8(d[i*row:][:k], f[i*from:][:k], s, z)
 			scales[i], zeros[i] = s, int32(z)
 		}
 	}}

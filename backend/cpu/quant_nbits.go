@@ -12,7 +12,7 @@ import (
 // matMulNBitsEntry runs products with weights of 2, 4 and 8 bits in blocks, which Prepare packs. Where a is rounded to 8 bits for each
 // block, that comes first, and the sums of a block are exact.
 func (d *processor) matMulNBitsEntry() entry {
-	return withHalf(entry{
+	e := withHalf(entry{
 		Supports: func(n *ir.Node) bool {
 			return n.Inputs[ir.NBitsA].Type.DType == tensor.F32 && nBitsPackable(n)
 		},
@@ -40,6 +40,18 @@ func (d *processor) matMulNBitsEntry() entry {
 		},
 		Bind: bindNBits,
 	})
+	e.Strided = nBitsStrided
+	return byTiles(e, func(n *ir.Node) []cut {
+		if !n.Op.(ir.MatMulNBits).Int8 && !target.HasHalf(n) {
+			return nil // rows need no scratch memory
+		}
+		return d.rowCuts(n, ir.NBitsResidual)
+	})
+}
+
+// nBitsStrided lets rows of a be evenly spaced, which tiles cut.
+func nBitsStrided(n *ir.Node, i int, strides []int) bool {
+	return i == ir.NBitsA && strides[len(strides)-1] == 1 && mergesRows(n.Inputs[i].Type.Sizes(), strides)
 }
 
 // newGemmBlocksS8 plans the product of a node whose activations are rounded.
@@ -142,7 +154,7 @@ func (d *processor) zeroPoints(op ir.MatMulNBits, given *ir.Value) []float32 {
 func bindNBits(b *binder, n *ir.Node, in, out []operand) (step, error) {
 	op := n.Op.(ir.MatMulNBits)
 	x, y, bias, residual := in[ir.NBitsA], out[0], in[ir.NBitsBias], in[ir.NBitsResidual]
-	rows := y.len() / op.N
+	rows, row := y.len()/op.N, rowStride(&x)
 	w := n.Inputs[ir.NBitsWeights].Packed
 	if want := b.d.set.NewPackBlocks(op.K, op.N, op.Block, packedBits(op)).Layout(); w == nil || w.Layout != want {
 		return step{}, fmt.Errorf("the weight is not packed as %s, which this CPU level reads", want)
@@ -151,7 +163,7 @@ func bindNBits(b *binder, n *ir.Node, in, out []operand) (step, error) {
 		return step{}, nil
 	}
 	operands := func(m *machine) kernel.GemmArgs {
-		return kernel.GemmArgs{A: x.f32(m), ARow: op.K, ACol: 1, C: y.f32(m), CRow: op.N, Alpha: 1, Bias: bias.f32(m),
+		return kernel.GemmArgs{A: x.f32(m), ARow: row, ACol: 1, C: y.f32(m), CRow: op.N, Alpha: 1, Bias: bias.f32(m),
 			Act: unaryKernels[op.Act], Residual: residual.f32(m), ResRow: op.N}
 	}
 	scratch := b.scratchBytes(0)
@@ -163,7 +175,7 @@ func bindNBits(b *binder, n *ir.Node, in, out []operand) (step, error) {
 		return inPhases(step{parts: parts, run: func(m *machine, part, worker int) {
 			work := scratch.part(worker*each, op.K, tensor.F32)
 			for r := part * perPart; r < min((part+1)*perPart, rows); r++ {
-				g.Quantize(bytes.bytes(m), scales.f32(m), work.f32(m), x.f32(m)[r*op.K:][:op.K], r)
+				g.Quantize(bytes.bytes(m), scales.f32(m), work.f32(m), x.f32(m)[r*row:][:op.K], r)
 			}
 		}}, step{parts: g.Parts(), run: func(m *machine, part, _ int) {
 			args := operands(m)
@@ -184,7 +196,7 @@ func bindNBits(b *binder, n *ir.Node, in, out []operand) (step, error) {
 	quantized, scales := b.scratchBytes(1).part(0, rows*g.RowBytes(), tensor.U8), b.scratchBytes(2).part(0, rows*g.RowScales(), tensor.F32)
 	parts, perPart := rowParts(rows, op.K)
 	quantize := step{parts: parts, run: func(m *machine, part, _ int) {
-		g.QuantizeBlocks(quantized.bytes(m), scales.f32(m), x.f32(m), op.K, part*perPart, min((part+1)*perPart, rows))
+		g.QuantizeBlocks(quantized.bytes(m), scales.f32(m), x.f32(m), row, part*perPart, min((part+1)*perPart, rows))
 	}}
 	return inPhases(quantize, step{parts: g.Parts(), run: func(m *machine, part, worker int) {
 		args := kernel.GemmBlocksS8Args{Quantized: quantized.bytes(m), Scales: scales.f32(m), GemmArgs: operands(m)}

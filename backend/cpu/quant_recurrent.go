@@ -64,7 +64,8 @@ func (p recurrentPlan) quantizedInputs(b *binder, n *ir.Node, w *tensor.Tensor) 
 	x, shared := b.operand(n.Inputs[ops.RecurrentX]), b.scratchBytes(recurrentShared)
 	scale, zero := shared.part(0, 1, tensor.F32), shared.part(4, 1, tensor.I32)
 	bytes := b.scratchBytes(recurrentInputs).part(0, rows*row, tensor.U8)
-	steps := quantizeAll(b, x, p.width, shared.part(cacheLine, rangeBytes(rows*p.width), tensor.U8), bytes, row, scale, zero)
+	r := newRanges(b, x, shared.part(cacheLine, rangeBytes(rows*p.width), tensor.U8))
+	steps := []step{r.step(), quantizeRows(r, x, bytes, row, scale, zero)}
 	gates, worker, own := b.scratchBytes(recurrentGates).part(0, p.directions*rows*cols, tensor.F32), b.scratchBytes(recurrentWorker),
 		p.workerBytes(b.d)
 	bias, _ := p.biases(n)

@@ -304,3 +304,41 @@ func TestQuantizedPackedForAnotherLevel(t *testing.T) {
 		}
 	}
 }
+
+// TestDynamicProductByTiles: a product whose rows are quantised tile by tile, by the range of all, returns the bits of the same product of
+// one sequence, whose rows are quantised at once, and needs a seventh of its scratch memory. Its rows may be parts of longer ones.
+func TestDynamicProductByTiles(t *testing.T) {
+	const text = `graph "case" (%%0 "x": f32[s,5,64]) { const %%1: i8[48,40] = data const %%2: f32[40] = data const %%3: f32[40] = data
+		const %%9: u8[40,48] = data const %%10: f32[] = [0.02] const %%11: i32[1,4] = [0,1105,0,1105]
+		%%4 = slice(%%0) {starts=[0,0,7],sizes=[s,5,48],steps=[1,1,1]} %%5 = slice(%%0) {starts=[0,0,3],sizes=[s,5,40],steps=[1,1,1]}
+		%%6 = exp(%%5) %%7 = onnx.QMatMul(%%4, %%1, _, _, _, %%2, %%3, %%6%[1]s) {act=gelu}
+		%%8 = onnx.QMatMul(%%7, %%9, _, _, _, %%10, _, _%[1]s) return %%7, %%8 }`
+	for _, set := range sets() {
+		t.Run(set.Level.String(), func(t *testing.T) {
+			d, err := cpu.Open(backend.Options{CPU: set.Level.String(), Threads: 1})
+			require.NoError(t, err)
+			var results [2][]byte
+			var scratch [2]int64
+			for i, sequences := range []string{"", ", _, _, %11"} {
+				g, err := ir.Parse(fmt.Sprintf(text, sequences))
+				require.NoError(t, err)
+				_, err = d.Prepare(g)
+				require.NoError(t, err)
+				b := ir.Binding{"s": 221}
+				for _, y := range run(t, d, g, b, backendtest.Inputs(t, g, b)) {
+					results[i] = append(results[i], y.Bytes()...)
+				}
+				bound, err := g.Bind(b, false)
+				require.NoError(t, err)
+				for _, n := range bound.Nodes {
+					if n.Op.Kind() == ir.KindQMatMul {
+						scratch[i] += d.Target().Scratch(n)[2]
+					}
+				}
+			}
+			require.Equal(t, results[1], results[0])
+			require.Less(t, 7*scratch[0], scratch[1])
+			require.NoError(t, d.Close())
+		})
+	}
+}

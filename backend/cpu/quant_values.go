@@ -1,9 +1,11 @@
 package cpu
 
 import (
+	"math"
 	"unsafe"
 
 	"github.com/rlxc/rlxc/backend/cpu/kernel"
+	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/tensor"
 )
 
@@ -62,11 +64,15 @@ type ranges struct {
 	scratch operand
 	parts   int
 	cut     func(part int) (lo, hi int)
+	k, row  int // elements side by side, and from the first of them to the next: all of a row-major tensor, or rows that are further apart
 }
 
 func newRanges(b *binder, x operand, scratch operand) *ranges {
 	r := &ranges{set: b.d.set, x: x, scratch: scratch}
 	r.parts, r.cut = spread(x.len())
+	if r.k, r.row = x.len(), x.len(); !(ir.Layout{Shape: x.shape, Strides: x.strides}).Contiguous() {
+		r.k, r.row = x.shape[len(x.shape)-1], rowStride(&x)
+	}
 	return r
 }
 
@@ -79,7 +85,12 @@ func rangeBytes(n int) int {
 func (r *ranges) step() step {
 	return step{parts: r.parts, run: func(m *machine, part, _ int) {
 		lo, hi := r.cut(part)
-		least, greatest := r.set.MinMax(r.x.f32(m)[lo:hi])
+		x, least, greatest := r.x.f32(m), float32(math.Inf(1)), float32(math.Inf(-1))
+		for next := lo; lo < hi; lo = next {
+			next = min(hi, (lo/r.k+1)*r.k)
+			low, high := r.set.MinMax(x[lo/r.k*r.row+lo%r.k:][:next-lo])
+			least, greatest = min(least, low), max(greatest, high)
+		}
 		out := r.found(m)
 		out[2*part], out[2*part+1] = least, greatest
 	}}
@@ -116,25 +127,25 @@ func zeroPhase(from, to operand, flip int32) step {
 	return step{parts: 1, run: func(m *machine, _, _ int) { elements[int32](m, &to)[0] = byteAt(&from, m) + flip }}
 }
 
-// quantizeAll quantises x by a separate range, which is found in scratch, and spaces its rows of k elements by row.
-func quantizeAll(b *binder, x operand, k int, scratch, dst operand, row int, scale, zero operand) []step {
-	r, rows := newRanges(b, x, scratch), x.len()/max(k, 1)
+// quantizeRows quantises rows of a tensor by the range of the whole tensor, and spaces them by row.
+func quantizeRows(r *ranges, x, dst operand, row int, scale, zero operand) step {
+	k, from := x.shape[len(x.shape)-1], rowStride(&x)
+	rows := x.len() / max(k, 1)
 	parts, perPart := rowParts(rows, k)
 	parts = max(parts, 1) // nothing has a scale, too
-	quantize := step{parts: parts, run: func(m *machine, part, _ int) {
+	return step{parts: parts, run: func(m *machine, part, _ int) {
 		s, z := r.scale(m)
 		if part == 0 {
 			scale.f32(m)[0], elements[int32](m, &zero)[0] = s, int32(z)
 		}
 		lo, hi := part*perPart, min((part+1)*perPart, rows)
 		d, f := dst.bytes(m), x.f32(m)
-		if row == k {
+		if row == k && from == k {
 			r.set.QuantizeU8(d[lo*k:hi*k], f[lo*k:hi*k], s, z)
 			return
 		}
 		for i := lo; i < hi; i++ {
-			r.set.QuantizeU8(d[i*row:][:k], f[i*k:][:k], s, z)
+			r.set.QuantizeU8(d[i*row:][:k], f[i*from:][:k], s, z)
 		}
 	}}
-	return []step{r.step(), quantize}
 }

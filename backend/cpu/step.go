@@ -28,6 +28,14 @@ func inPhases(phases ...step) step {
 	return phases[0]
 }
 
+// phasesOf lists the phases of a step.
+func phasesOf(st step) (phases []step) {
+	for phase := &st; phase != nil; phase = phase.then {
+		phases = append(phases, *phase)
+	}
+	return phases
+}
+
 // oneAfterAnother joins steps whose parts do not depend on each other.
 func oneAfterAnother(steps []step) step {
 	var ends []int

@@ -9,10 +9,10 @@ import (
 func (d *processor) kernelTable() map[ir.Kind]entry {
 	recurrent := d.recurrentEntry()
 	return map[ir.Kind]entry{
-		ir.KindUnary:  withHalf(unaryEntry),
-		ir.KindBinary: withHalf(binaryEntry),
+		ir.KindUnary:  d.halfByTiles(unaryEntry, outer),
+		ir.KindBinary: d.halfByTiles(binaryEntry, outer),
 		ir.KindWhere:  whereEntry,
-		ir.KindCast:   withHalf(castEntry),
+		ir.KindCast:   d.halfByTiles(castEntry, outer),
 		ir.KindMap:    d.mapEntry(),
 
 		ir.KindCopy:   copyEntry,
@@ -31,16 +31,18 @@ func (d *processor) kernelTable() map[ir.Kind]entry {
 
 		ir.KindReduce:    withHalf(reduceEntry),
 		ir.KindArgReduce: argReduceEntry,
-		ir.KindSoftmax:   withHalf(softmaxEntry),
+		ir.KindSoftmax:   d.halfByTiles(softmaxEntry, func(n *ir.Node) int { return n.Op.(ir.Softmax).Axis }),
 		ir.KindCumSum:    cumSumEntry,
 
 		ir.KindRange: rangeEntry,
 
-		ir.KindMatMul:       d.halfMatMulEntry(d.matMulEntry()),
-		ir.KindChain:        d.chainEntry(),
-		ir.KindConv:         d.convEntry(),
-		ir.KindLayerNorm:    withHalf(layerNormEntry),
-		ir.KindAttention:    withHalf(d.attentionEntry()),
+		ir.KindMatMul: d.halfMatMulEntry(d.matMulEntry()),
+		ir.KindChain:  d.chainEntry(),
+		ir.KindConv:   d.convEntry(),
+		ir.KindLayerNorm: d.halfByTiles(layerNormEntry, func(n *ir.Node) int {
+			return len(n.Outputs[0].Type.Shape) - n.Op.(ir.LayerNorm).Axes
+		}),
+		ir.KindAttention:    d.halfAttentionEntry(),
 		ir.KindRotary:       rotaryEntry,
 		ir.KindEmbedding:    embeddingEntry,
 		ir.KindSumSequences: sumSequencesEntry,

@@ -61,7 +61,8 @@ func chain(g *ir.Graph, last *ir.Node) (*ir.Node, error) {
 	}
 	in := slices.Clone(before.Inputs[:min(len(before.Inputs), op.Residual())])
 	in = append(in, make([]*ir.Value, op.Residual()-len(in))...)
-	for i := ir.ChainW; i <= ir.ChainBias+1; i++ {
+	residual, _ := ir.LinkResidual(last.Op)
+	for i := ir.ChainW; i <= residual; i++ {
 		in = append(in, ir.Operand(last.Inputs, i))
 	}
 	return g.NewNode(ir.Chain{Ops: append(slices.Clone(op.Ops), last.Op)}, in, ir.JoinOrigins(before.Origins, last.Origins)...)
@@ -69,7 +70,8 @@ func chain(g *ir.Graph, last *ir.Node) (*ir.Node, error) {
 
 // isLink reports whether a node may be in a chain: the weights of products are packed.
 func isLink(n *ir.Node) bool {
-	return ir.IsLink(n.Op) && (n.Op.Kind() == ir.KindConv || n.Inputs[ir.MatMulB].Packed != nil)
+	_, ok := ir.LinkResidual(n.Op)
+	return ok && (n.Op.Kind() == ir.KindConv || n.Inputs[ir.ChainW].Packed != nil)
 }
 
 // accepts reports whether the target runs a node with these operands.

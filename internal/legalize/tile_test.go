@@ -23,8 +23,11 @@ func TestTile(t *testing.T) {
 			%6 = matmul(%5, %1, %3) {act=gelu}
 			%7 = matmul(%6, %2, %4, %5)
 			return %7 }`
-		one = "%5 = relu(%0)\n%7 = chain(%5, %1, %3, %2, %4, %5)\nreturn %7"
-		two = "matmul"
+		one    = "%5 = relu(%0)\n%7 = chain(%5, %1, %3, %2, %4, %5)\nreturn %7"
+		two    = "matmul"
+		blocks = `const %10: u8[16,1,8] = data
+			const %11: f32[16] = data
+			%6 = matmul_nbits(%5, %10, %11, _, _, %3) {k=4, n=16, bits=4, block=16, act=gelu}`
 	)
 	for _, c := range []struct {
 		name, old, by string
@@ -46,6 +49,10 @@ func TestTile(t *testing.T) {
 		{name: "three without a residual between", old: "%5)\n\t\t\treturn %7", by: "_) %8 = matmul(%7, %1, _, %9) return %8",
 			want: "%5 = relu(%0)\n%8 = chain(%5, %1, %3, %2, %4, %1, _, %9)\nreturn %8"},
 		{name: "a residual of the first", old: "%1, %3)", by: "%1, %3, %9)", want: two},
+		{name: "4-bit weights in blocks", old: "%6 = matmul(%5, %1, %3) {act=gelu}", by: blocks,
+			want: "%5 = relu(%0)\n%7 = chain(%5, %10, %11, _, _, %3, %2, %4, %5)\nreturn %7"},
+		{name: "4-bit weights with a residual of the first", old: "%6 = matmul(%5, %1, %3) {act=gelu}",
+			by: strings.Replace(blocks, "%3)", "%3, %9)", 1), want: "matmul_nbits"},
 		{name: "an operand without its strides", old: "%6 = matmul(%5,",
 			by:   "%10 = slice(%9) {starts=[0,0],sizes=[6,4],steps=[1,1]}\n%6 = matmul(%10,",
 			edit: func(d *target.Target) { d.Kernels[ir.KindMatMul].Strided = target.AllStrides }, want: two},
@@ -59,8 +66,8 @@ func TestTile(t *testing.T) {
 			g, err := ir.Parse(`graph "" ` + text)
 			require.NoError(t, err)
 			for _, n := range g.Nodes {
-				if n.Op.Kind() == ir.KindMatMul {
-					n.Inputs[ir.MatMulB].Packed = &ir.Packed{}
+				if k := n.Op.Kind(); k == ir.KindMatMul || k == ir.KindMatMulNBits {
+					n.Inputs[ir.ChainW].Packed = &ir.Packed{}
 				}
 			}
 			layouts, err := legalize.Graph(g, &d)

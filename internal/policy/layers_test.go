@@ -24,6 +24,7 @@ var layers = map[string][]string{
 		"processor",
 		"operand",
 		"nest step",
+		"tile",
 		// what the kernels of several ops have in common
 		"half loops quant_values unpack",
 		"elementwise weights",
