@@ -140,18 +140,28 @@ func testGemmHalf(t *testing.T, s *Set, r *rand.Rand, m, n, k int) {
 // testRunHalf multiplies with a result of 16-bit floats: they are C, which holds the product, rounded.
 func testRunHalf(t *testing.T, plan *GemmStored, g *gemmCase, b *Stored) {
 	t.Helper()
-	want, args, scratch := g.args.C, g.args, newGuarded(plan.HalfBytes()/4, 0)
-	args.C = nil
+	args, scratch := g.args, newGuarded(plan.HalfBytes()/4, 0)
+	want, wide := make([]float32, len(args.C)), newGuarded(plan.ScratchBytes()/4, 0)
 	for _, bf16 := range []bool{false, true} {
 		to := HalfMatrix{Dst: operand[uint16](len(want)), Row: args.CRow, BF16: bf16}
+		narrow, widen := plan.set.ToF16, plan.set.FromF16
+		if bf16 {
+			narrow, widen = plan.set.ToBF16, plan.set.FromBF16
+		}
+		whole := args
+		whole.C = want
+		if args.Residual != nil { // which the result is written over
+			narrow(to.Dst, random(rand.New(rand.NewPCG(uint64(g.m), uint64(g.n))), len(want)).inner)
+			to.Residual, to.ResRow = to.Dst, to.Row
+			whole.Residual, whole.ResRow = make([]float32, len(want)), to.Row
+			widen(whole.Residual, to.Dst)
+		}
 		for p := range plan.Parts() {
+			plan.Run(p, &whole, b, bytesOfFloats(wide.inner))
 			plan.RunHalf(p, &args, &to, b, bytesOfFloats(scratch.inner))
 		}
 		scratch.check(t, g.String())
-		rounded, narrow := make([]uint16, len(want)), plan.set.ToF16
-		if bf16 {
-			narrow = plan.set.ToBF16
-		}
+		rounded := make([]uint16, len(want))
 		narrow(rounded, want)
 		for r := range g.m {
 			require.Equal(t, rounded[r*args.CRow:][:g.n], to.Dst[r*args.CRow:][:g.n], "%s: row %d", g, r)

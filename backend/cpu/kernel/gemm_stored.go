@@ -160,19 +160,32 @@ type HalfMatrix struct {
 	Dst  []uint16
 	Row  int  // distance of rows, in elements
 	BF16 bool // bfloat16 instead of IEEE halves
+
+	Residual []uint16 // of the same type, added as GemmArgs.Residual is: element (m, n) at m·ResRow + n, or nil; may be Dst
+	ResRow   int
 }
 
-// HalfBytes is the scratch memory that one worker needs for RunHalf: that of Run, and the rows of a part of one panel as float32.
-func (g *GemmStored) HalfBytes() int {
-	return g.ScratchBytes() + 4*g.blocking.mostRows()*g.blocking.tile.cols()
-}
+// HalfBytes is the scratch memory that one worker needs for RunHalf: that of Run, and the rows of a part of one panel as float32, of the
+// result and of the residual.
+func (g *GemmStored) HalfBytes() int { return g.ScratchBytes() + 2*g.halfPanelBytes() }
 
-// RunHalf is Run with HalfBytes() bytes of scratch and a result that is rounded to 16-bit floats. C of args is not used.
+func (g *GemmStored) halfPanelBytes() int { return 4 * g.blocking.mostRows() * g.blocking.tile.cols() }
+
+// RunHalf is Run with HalfBytes() bytes of scratch, a residual of 16-bit floats, and a result that is rounded to them. C and Residual of
+// args are not used.
 func (g *GemmStored) RunHalf(part int, args *GemmArgs, to *HalfMatrix, b *Stored, scratch []byte) {
 	demand(to.Dst, (g.M-1)*to.Row+g.N)
+	if to.Residual != nil {
+		demand(to.Residual, (g.M-1)*to.ResRow+g.N)
+	}
 	rowLo, rowHi, panelLo, panelHi := g.blocking.part(part)
 	tile, rows := g.blocking.tile, rowHi-rowLo
-	decoded, result := floats(scratch, g.ScratchBytes()/4), floats(scratch[g.ScratchBytes():], g.blocking.mostRows()*tile.cols())
+	decoded, scratch := floats(scratch, g.ScratchBytes()/4), scratch[g.ScratchBytes():]
+	result, residual := floats(scratch, g.halfPanelBytes()/4), floats(scratch[g.halfPanelBytes():], g.halfPanelBytes()/4)
+	narrow, widen := g.set.ToF16, g.set.FromF16
+	if to.BF16 {
+		narrow, widen = g.set.ToBF16, g.set.FromBF16
+	}
 	for p := panelLo; p < panelHi; p++ {
 		cols, packedCols := tile.panelCols(p, g.N)
 		col, own := p*tile.cols(), *args
@@ -183,20 +196,18 @@ func (g *GemmStored) RunHalf(part int, args *GemmArgs, to *HalfMatrix, b *Stored
 		if args.Bias != nil {
 			own.Bias = args.Bias[col:]
 		}
-		if args.Residual != nil {
-			own.Residual = args.Residual[rowLo*args.ResRow+col:]
+		if own.Residual = nil; to.Residual != nil {
+			own.Residual, own.ResRow = residual, cols
+			for r := range rows {
+				widen(residual[r*cols:][:cols], to.Residual[(rowLo+r)*to.ResRow+col:][:cols])
+			}
 		}
 		own.check(rows, cols, g.K)
 		source := b.panel(tile, p, g.N, decoded)
 		g.set.gemmPanel(tile, noescape(&own), gemmPanel{rowHi: rows, cols: cols, k: g.K, kBlock: g.blocking.kBlock,
 			stored: noescape(&source), bRow: packedCols})
 		for r := range rows {
-			dst, src := to.Dst[(rowLo+r)*to.Row+col:][:cols], result[r*cols:][:cols]
-			if to.BF16 {
-				g.set.ToBF16(dst, src)
-			} else {
-				g.set.ToF16(dst, src)
-			}
+			narrow(to.Dst[(rowLo+r)*to.Row+col:][:cols], result[r*cols:][:cols])
 		}
 	}
 }
