@@ -64,9 +64,10 @@ func bindF32(b *binder, n *ir.Node, in, out []operand) (step, error) {
 	}}, nil
 }
 
-// widenedOperands are the 16-bit operands of a product that are widened in scratch memory. Its result is rounded part by part.
+// widenedOperands are the 16-bit operands of a product that are widened in scratch memory. Its residual and its result are converted part by
+// part.
 func widenedOperands(n *ir.Node) []*ir.Value {
-	return slices.DeleteFunc(target.HalfValues(n), func(v *ir.Value) bool { return v == n.Outputs[0] })
+	return slices.DeleteFunc(target.HalfValues(n), func(v *ir.Value) bool { return v != n.Inputs[ir.MatMulA] })
 }
 
 // bindHalfPacked makes the step of a product with a weight of 16-bit floats, which is widened in scratch buffer 0.
@@ -75,13 +76,18 @@ func bindHalfPacked(b *binder, n *ir.Node) (step, error) {
 	widened := target.Widened(n)
 	widened.Outputs = n.Outputs
 	in, out := own.operands(widened)
+	residual := &operand{}
+	if n.HasOperand(ir.MatMulResidual) {
+		of := b.operand(n.Inputs[ir.MatMulResidual])
+		residual = &of
+	}
 	weight := n.Inputs[ir.MatMulB].Packed
 	rows, cols, k := packedSizes(n)
 	g := b.d.set.NewGemmStored(rows, cols, k, b.d.Threads())
 	weights := b.d.set.NewPackB(k, cols).StoredHalf(tensor.Of[uint16](weight.Data), weight.Data.DType() == tensor.BF16)
 	e, scratch, each := epilogueOf(n, in, out), own.scratchBytes(0), align(g.HalfBytes())
 	e.args.ARow, e.args.ACol = rowStride(e.x), 1
-	to := kernel.HalfMatrix{Row: e.args.CRow, BF16: e.y.dtype == tensor.BF16}
+	to := kernel.HalfMatrix{Row: e.args.CRow, BF16: e.y.dtype == tensor.BF16, ResRow: cols}
 	return inPhases(append(before, step{parts: g.Parts(), run: func(m *machine, part, worker int) {
 		a, room := e.args, scratch.bytes(m)[worker*each:][:each]
 		e.resolve(m, &a)
@@ -90,7 +96,8 @@ func bindHalfPacked(b *binder, n *ir.Node) (step, error) {
 			return
 		}
 		half := to
-		half.Dst, a.C = elements[uint16](m, e.y), nil
+		half.Dst, a.C, a.Residual = elements[uint16](m, e.y), nil, nil
+		half.Residual = elements[uint16](m, residual)
 		g.RunHalf(part, &a, &half, &weights, room)
 	}})...), nil
 }

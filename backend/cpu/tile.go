@@ -190,7 +190,7 @@ func (d *processor) axisCuts(n *ir.Node, leading int) (list []cut) {
 	if first >= leading {
 		return nil
 	}
-	tiles := d.tilesOf(y[:leading].Elements(), mostScratchTiles)
+	tiles := min(mostScratchTiles, y.Elements()/(partElements*d.Threads())) // each of which has a part for every thread
 	if tiles < 2 {
 		return nil
 	}
