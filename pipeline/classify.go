@@ -109,8 +109,8 @@ func (m *Model) logits(ctx context.Context, pairs []Pair, what string, cut Trunc
 			if err != nil {
 				return err
 			}
-			if n := len(m.config.labels); n > 0 && n != len(v) {
-				return fmt.Errorf("pipeline: the model returns %d logits, but id2label in config.json has %d labels", len(v), n)
+			if err := m.checkLabels(len(v)); err != nil {
+				return err
 			}
 			out[i] = wide(v)
 			return ask(32 * int64(len(v))) // scores with their labels are made of them
@@ -163,20 +163,40 @@ func (m *Model) Classify(ctx context.Context, pairs []Pair, o ClassifyOptions) (
 	}
 	out := make([][]Score, len(pairs))
 	for i, v := range logits {
-		if err := cmp.Or(o.Function, m.function(len(v))).apply(v); err != nil {
+		if out[i], err = m.scores(v, o); err != nil {
 			return nil, err
 		}
-		scores := make([]Score, len(v))
-		for k, s := range v {
-			scores[k] = Score{m.label(k), s}
-		}
-		slices.SortStableFunc(scores, func(a, b Score) int { return cmp.Compare(b.Score, a.Score) })
-		if o.TopK > 0 {
-			scores = scores[:min(o.TopK, len(scores))]
-		}
-		out[i] = scores
 	}
 	return out, nil
+}
+
+// checkLabels fails if config.json has labels, but another number of them than the model has logits.
+func (d *Description) checkLabels(logits int) error {
+	if n := len(d.config.labels); n > 0 && n != logits {
+		return fmt.Errorf("pipeline: the model returns %d logits, but id2label in config.json has %d labels", logits, n)
+	}
+	return nil
+}
+
+// scores makes labels with scores of the logits of a classifier, the most likely first. It overwrites the logits.
+func (m *Model) scores(logits []float64, o ClassifyOptions) ([]Score, error) {
+	if err := cmp.Or(o.Function, m.function(len(logits))).apply(logits); err != nil {
+		return nil, err
+	}
+	return ranked(logits, o.TopK, m.label), nil
+}
+
+// ranked returns the labels of scores, the best first: at most top, or all if top is 0.
+func ranked(scores []float64, top int, label func(i int) string) []Score {
+	out := make([]Score, len(scores))
+	for i, s := range scores {
+		out[i] = Score{label(i), s}
+	}
+	slices.SortStableFunc(out, func(a, b Score) int { return cmp.Compare(b.Score, a.Score) })
+	if top > 0 {
+		out = slices.Clip(out[:min(top, len(out))])
+	}
+	return out
 }
 
 // A Ranked is a document with its score for a query.
@@ -367,10 +387,7 @@ func (m *Model) ZeroShot(ctx context.Context, texts, labels []string, o ZeroShot
 			}
 			softmax(scores)
 		}
-		for k, s := range scores {
-			out[i] = append(out[i], Score{labels[k], s})
-		}
-		slices.SortStableFunc(out[i], func(a, b Score) int { return cmp.Compare(b.Score, a.Score) })
+		out[i] = ranked(scores, 0, func(k int) string { return labels[k] })
 	}
 	return out, nil
 }

@@ -413,22 +413,30 @@ func moduleFolder(dir string) bool {
 	return ok && err == nil
 }
 
-// read reads the configuration.
-func (d *Description) read(o Options) error {
+// readConfig reads config.json, if there is one.
+func (d *Description) readConfig() error {
 	found, err := readJSON(d.system, d.Dir, "config.json", &d.config)
-	if err != nil {
+	if err != nil || !found {
 		return err
 	}
 	c := &d.config
-	if found {
-		if c.labels, err = orderLabels(c.ID2Label); err != nil {
-			return fmt.Errorf("%s: %w", filepath.Join(d.Dir, "config.json"), err)
-		}
-		if len(c.Architectures) > 0 {
-			d.note("architecture", "config.json", "%s", strings.Join(c.Architectures, ", "))
-		}
+	if c.labels, err = orderLabels(c.ID2Label); err != nil {
+		return fmt.Errorf("%s: %w", filepath.Join(d.Dir, "config.json"), err)
 	}
-	if found, err = readJSON(d.system, d.Dir, "config_sentence_transformers.json", &d.prompts); err != nil {
+	if len(c.Architectures) > 0 {
+		d.note("architecture", "config.json", "%s", strings.Join(c.Architectures, ", "))
+	}
+	return nil
+}
+
+// read reads the configuration.
+func (d *Description) read(o Options) error {
+	if err := d.readConfig(); err != nil {
+		return err
+	}
+	c := &d.config
+	found, err := readJSON(d.system, d.Dir, "config_sentence_transformers.json", &d.prompts)
+	if err != nil {
 		return err
 	}
 	if found {

@@ -11,6 +11,7 @@ import (
 	"sync"
 
 	"github.com/rlxc/rlxc"
+	"github.com/rlxc/rlxc/internal/imaging"
 	"github.com/rlxc/rlxc/tensor"
 )
 
@@ -45,6 +46,8 @@ func (s *sequence) extent() extent {
 type picture struct {
 	pixels
 	values []float32
+	of     pixels        // of the image itself, upright
+	shape  imaging.Shape // where the image is in the tensor
 }
 
 // pixels is the size of an image; of texts, zeros.

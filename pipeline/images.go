@@ -38,23 +38,49 @@ type ImageOptions struct {
 // An ImageModel is an opened and compiled vision model, with the image processor that its files describe. Many goroutines may use it at
 // once: their images share batches.
 type ImageModel struct {
+	Task  Task      // what the model was made for
 	Found []Finding // settings, each with its file
 
 	run       Model // programs, engine and schedule; it has no tokenizer and no heads
 	processor *imaging.Processor
 	pixels    *pixelEngine
-	reads     *reading // of output alone
-	output    output
-	pooling   Pooling // how an output with a vector for each patch becomes one vector; empty if the model pools
+	does      map[Task]*imageOutputs // what the model can do; Task is a key
+	pooling   Pooling                // how an output with a vector for each patch becomes one vector; empty if the model pools
 	normalize bool
 }
 
+// imageOutputs are the outputs of a model that calls of a task read.
+type imageOutputs struct {
+	outputs []output
+	reads   *reading
+}
+
+// An imageTask is a task of vision models.
+type imageTask struct {
+	task Task
+	// find returns the outputs that calls of the task read, in the order in which these calls expect them, and nil if the model's outputs
+	// and config.json do not show that it does the task. It may set fields of m.
+	find func(m *ImageModel, all []rlxc.ValueInfo) []output
+	want string // outputs that find looks for, for an error
+}
+
+// imageTasks are the tasks of vision models. The first one that a model does is ImageModel.Task.
+var imageTasks = []imageTask{
+	{Classifying, findLabels, "logits [batch, labels]"},
+	{Embedding, findVectors, "image_embeds, pooler_output or last_hidden_state [batch, patches, size]"},
+}
+
 // OpenImages opens a vision model as Open opens a text model. The folder has preprocessor_config.json or processor_config.json. Of a
-// folder with two towers, as transformers.js has them, it takes vision_model.onnx. A vector is the model's output image_embeds, or else
-// pooler_output, or else the first vector of last_hidden_state. Options.Pooling pools last_hidden_state instead. OpenImages fails with
-// ErrNotImage if the folder has no image processor or the model takes other inputs than pixel_values, and otherwise as Open does.
+// folder with two towers, as transformers.js has them, it takes vision_model.onnx. The model's outputs decide its tasks:
+//
+//   - logits [batch, labels]: Classify
+//   - image_embeds, or else pooler_output, or else the first vector of last_hidden_state: Embed. Options.Pooling pools last_hidden_state
+//     instead.
+//
+// OpenImages fails with ErrNotImage if the folder has no image processor or the model takes other inputs than pixel_values, with ErrTask if
+// it has none of these outputs, and otherwise as Open does.
 func OpenImages(ctx context.Context, what string, o Options) (*ImageModel, error) {
-	m := &ImageModel{}
+	m := &ImageModel{does: map[Task]*imageOutputs{}}
 	if err := m.open(ctx, what, o); err != nil {
 		return nil, fmt.Errorf("pipeline: %w", errors.Join(err, m.Close()))
 	}
@@ -87,63 +113,109 @@ func (m *ImageModel) open(ctx context.Context, what string, o Options) (err erro
 	} else if err != nil {
 		return err
 	}
+	if err := d.readConfig(); err != nil {
+		return err
+	}
 	if m.run.model, err = d.OpenModel(); err != nil {
 		return err
 	}
 	if m.pixels, err = newPixelEngine(m.run.model, o.Compile.Dims); err != nil {
 		return err
 	}
-	if err = m.findOutput(o.Pooling); err != nil {
+	if err := m.findTasks(o.Pooling); err != nil {
 		return err
 	}
-	m.normalize, m.Found = o.Normalize != nil && *o.Normalize, d.Found
+	m.normalize = o.Normalize != nil && *o.Normalize
+	d.Task = m.Task
+	d.note("task", "the model", "%s", m.Task)
+	m.Found = d.Found
 	o = o.Defaults()
 	o.Compile.Unpad = false
 	if err := m.run.compile(ctx, o, o.sessions()); err != nil {
 		return err
 	}
-	if m.reads, err = m.run.engine.reading(m.output.name); err != nil {
-		return err
+	for _, does := range m.does {
+		var names []string
+		for _, x := range does.outputs {
+			names = append(names, x.name)
+		}
+		if does.reads, err = m.run.engine.reading(names...); err != nil {
+			return err
+		}
 	}
 	m.pixels.padded = m.run.engine
 	m.run.start(m.pixels, o)
 	return nil
 }
 
-// findOutput chooses the output from which vectors are made.
-func (m *ImageModel) findOutput(pooling Pooling) error {
-	const patches = "last_hidden_state" // [batch, patches, size]
-	names := []string{"image_embeds", "pooler_output", patches}
+// findTasks sets what the model can do. A pooling that the caller chooses asks for vectors.
+func (m *ImageModel) findTasks(pooling Pooling) error {
 	if pooling != "" {
 		if err := oneOf("pooling", pooling, Poolings()); err != nil {
 			return err
 		}
-		names = []string{patches}
+		m.pooling = pooling
 	}
-	outputs := m.run.model.Outputs()
-	for _, name := range names {
-		i := slices.IndexFunc(outputs, func(v rlxc.ValueInfo) bool { return v.Name == name })
-		if i < 0 {
+	all := m.run.model.Outputs()
+	var want []string
+	for _, t := range imageTasks {
+		if pooling != "" && t.task != Embedding {
 			continue
 		}
-		m.output = output{name: name, form: textVectors}
-		if name != patches {
+		want = append(want, t.want)
+		if outputs := t.find(m, all); outputs != nil {
+			m.does[t.task] = &imageOutputs{outputs: outputs}
+			m.Task = cmp.Or(m.Task, t.task)
+		}
+	}
+	if m.Task == "" {
+		return kindError{fmt.Errorf("%s has no output of a vision model: want an output %s, and it has %s", m.run.model.Name(),
+			strings.Join(want, ", or "), shapesOf(all)), ErrTask}
+	}
+	return nil
+}
+
+// Can reports whether the model does a task: Embedding, or one that its outputs are for.
+func (m *ImageModel) Can(task Task) bool { return m.does[task] != nil }
+
+// outputs returns the outputs that calls of a task read. It fails with ErrTask if the model does not do the task.
+func (m *ImageModel) outputs(task Task) (*imageOutputs, error) {
+	if does := m.does[task]; does != nil {
+		return does, nil
+	}
+	return nil, kindError{fmt.Errorf("pipeline: %s cannot %s images: it returns %s, and was trained to %s", m.run.Description.Model, task,
+		shapesOf(m.run.model.Outputs()), m.Task), ErrTask}
+}
+
+// findVectors chooses the output from which vectors are made, and the pooling of the vectors of patches.
+func findVectors(m *ImageModel, all []rlxc.ValueInfo) []output {
+	const patches = "last_hidden_state" // [batch, patches, size]
+	for _, name := range []string{"image_embeds", "pooler_output", patches} {
+		i := slices.Index(namesOf(all), name)
+		switch {
+		case i < 0 || name != patches && m.pooling != "":
+		case name != patches:
 			m.run.note("vectors", "the model", "output %s", name)
-			return nil
+			return []output{{name, textVectors}}
+		case len(all[i].Shape) == 3:
+			m.pooling = cmp.Or(m.pooling, PoolCLS)
+			m.run.note("vectors", "the model", "pooling %s of output %s", m.pooling, name)
+			return []output{{name, tokenVectors}}
 		}
-		if len(outputs[i].Shape) != 3 {
-			break
-		}
-		m.output.form, m.pooling = tokenVectors, cmp.Or(pooling, PoolCLS)
-		m.run.note("vectors", "the model", "pooling %s of output %s", m.pooling, name)
+	}
+	return nil
+}
+
+// findLabels chooses the output of a classifier.
+func findLabels(m *ImageModel, all []rlxc.ValueInfo) []output {
+	i := slices.Index(namesOf(all), "logits")
+	if i < 0 || len(all[i].Shape) != 2 {
 		return nil
 	}
-	all := make([]string, len(outputs))
-	for i, v := range outputs {
-		all[i] = fmt.Sprintf("%s%v", v.Name, v.Shape)
+	if n := len(m.run.config.labels); n > 0 { // ImageNet has a thousand
+		m.run.note("labels", "config.json", "%d labels", n)
 	}
-	return kindError{fmt.Errorf("%s has no vectors of images: want an output %s [batch, patches, size], and it has %s", m.run.model.Name(),
-		strings.Join(names, " or "), strings.Join(all, ", ")), ErrTask}
+	return []output{{"logits", textVectors}}
 }
 
 // Program returns the compiled program, that of the first device.
@@ -155,10 +227,48 @@ func (m *ImageModel) Close() error { return m.run.Close() }
 // imagesAtOnce is how many images a call decodes before it runs them: their tensors are in memory together, 0.6 MB each at 224×224 pixels.
 const imagesAtOnce = 32
 
-// Embed returns a vector for each image. It fails with the name of an image that is damaged, unsupported or has more than 89 million
-// pixels. Otherwise it fails as Model.Embed does.
+// Embed returns a vector for each image. It fails with ErrTask if the model makes no vectors, and with the name of an image that is
+// damaged, unsupported or has more than 89 million pixels. Otherwise it fails as Model.Embed does.
 func (m *ImageModel) Embed(ctx context.Context, images []Image, o ImageOptions) ([][]float32, error) {
 	out, ask := make([][]float32, len(images)), memory.Asker(ctx)
+	err := m.each(ctx, Embedding, images, func(i int, from []output, b *batch, at int) (err error) {
+		out[i], err = m.vector(b, from[0], at, o)
+		return cmp.Or(err, ask(4*int64(len(out[i]))))
+	})
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+// Classify returns the labels of each image, the most likely first. Of the options it reads TopK and Function. It fails with ErrTask if
+// the model is no classifier, and otherwise as Embed does.
+func (m *ImageModel) Classify(ctx context.Context, images []Image, o ClassifyOptions) ([][]Score, error) {
+	out, ask := make([][]Score, len(images)), memory.Asker(ctx)
+	err := m.each(ctx, Classifying, images, func(i int, from []output, b *batch, at int) error {
+		v, err := b.textVector(from[0], at)
+		if err = cmp.Or(err, m.run.checkLabels(len(v))); err != nil {
+			return err
+		}
+		if out[i], err = m.run.scores(wide(v), o); err != nil {
+			return err
+		}
+		return ask(32 * int64(len(out[i])))
+	})
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+// each decodes images, runs them, and calls take once for each image i with the outputs of the task in a batch, of which the image is
+// number at. Calls may overlap.
+func (m *ImageModel) each(ctx context.Context, task Task, images []Image, take func(i int, from []output, b *batch, at int) error) error {
+	does, err := m.outputs(task)
+	if err != nil {
+		return err
+	}
+	ask := memory.Asker(ctx)
 	for from := 0; from < len(images); from += imagesAtOnce {
 		round := images[from:min(from+imagesAtOnce, len(images))]
 		sequences := make([]*sequence, len(round))
@@ -167,26 +277,23 @@ func (m *ImageModel) Embed(ctx context.Context, images []Image, o ImageOptions) 
 			if err != nil {
 				return invalidIn(round[i].Name, err)
 			}
-			take := func(b *batch, at int) (err error) {
-				out[from+i], err = m.vector(b, at, o)
-				return cmp.Or(err, ask(4*int64(len(out[from+i]))))
-			}
-			sequences[i] = &sequence{reads: m.reads, picture: picture, ids: make([]int64, picture.work()), take: take}
+			take := func(b *batch, at int) error { return take(from+i, does.outputs, b, at) }
+			sequences[i] = &sequence{reads: does.reads, picture: picture, ids: make([]int64, picture.work()), take: take}
 			return nil
 		})
 		if err == nil {
 			err = m.run.schedule.run(ctx, sequences)
 		}
 		if err != nil {
-			return nil, err
+			return err
 		}
 		for _, s := range sequences {
 			if err := ask(-s.picture.bytes()); err != nil {
-				return nil, err
+				return err
 			}
 		}
 	}
-	return out, nil
+	return nil
 }
 
 // invalidIn names the image of an error.
@@ -216,7 +323,7 @@ func (m *ImageModel) decode(ctx context.Context, data []byte) (*picture, error) 
 	if err != nil {
 		return nil, kindError{err, ErrInvalid}
 	}
-	p := &picture{pixels: pixels{shape.Height, shape.Width}}
+	p := &picture{pixels: pixels{shape.Height, shape.Width}, of: pixels{h.Height, h.Width}, shape: shape}
 	if err := ask(4 * int64(shape.Values())); err != nil {
 		return nil, err
 	}
@@ -224,16 +331,16 @@ func (m *ImageModel) decode(ctx context.Context, data []byte) (*picture, error) 
 	return p, m.processor.Float32(p.values, raster)
 }
 
-// vector makes the vector of image at of a batch.
-func (m *ImageModel) vector(b *batch, at int, o ImageOptions) ([]float32, error) {
-	t := b.out[m.output.name]
+// vector makes the vector of image at of a batch from an output.
+func (m *ImageModel) vector(b *batch, from output, at int, o ImageOptions) ([]float32, error) {
+	t := b.out[from.name]
 	shape := t.Shape()
 	if len(shape) == 0 || shape[0] != b.count {
-		return nil, b.unexpected(m.output, t)
+		return nil, b.unexpected(from, t)
 	}
 	n := t.Len() / b.count
 	data := b.floats(t, at*n, n)
-	if err := notNaN(m.output.name, data); err != nil {
+	if err := notNaN(from.name, data); err != nil {
 		return nil, err
 	}
 	var v []float32
