@@ -33,6 +33,9 @@ type config struct {
 	IncludeTop    bool    `json:"include_top"`           // divide by the standard deviation once more
 	FlipChannels  bool    `json:"do_flip_channel_order"` // blue first
 	floorMultiple int     // resized sides are rounded down to multiples; 0 for none
+	letterbox     bool    // resized sides are rounded to the nearest number, and at least 1
+	stride        int     // a crop that reaches beyond the image does so by less than this many pixels; 0 for no limit
+	fill          byte    // the pixels of a crop beyond the image
 }
 
 // channels is a number for each of red, green and blue. In a file it may be one number for all.
@@ -236,6 +239,21 @@ func unnormalized(c *config) error {
 	return nil
 }
 
+// Letterbox returns the processor of YOLO models, whose files do not describe it. An image is scaled, without antialiasing, to the largest
+// size that fits height × width pixels. It is centred on grey, and its bytes are divided by 255. If stride is not 0, the grey stripes
+// only make both sides multiples of stride, as height and width are. Letterbox fails if a side is 0 or the tensor has more than MaxPixels.
+func Letterbox(height, width, stride int) (*Processor, error) {
+	if height < 1 || width < 1 || max(height, width) > maxSide || height*width > MaxPixels {
+		return nil, fmt.Errorf("size of %d×%d pixels: want 1 to %d on a side, and at most %d", width, height, maxSide, MaxPixels)
+	}
+	p, err := newProcessor(config{DoResize: true, Size: size{MaxH: height, MaxW: width}, DoCenterCrop: true,
+		CropSize: size{Height: height, Width: width}, DoRescale: true, RescaleFactor: 1.0 / 255, letterbox: true, stride: stride, fill: 114})
+	if err == nil {
+		p.config.Resample = linear
+	}
+	return p, err
+}
+
 // Load reads the image processor in a model's folder: the part image_processor of processor_config.json, or else
 // preprocessor_config.json. If neither names a class, model_type in config.json does. read reads a file of the folder, and fails with
 // fs.ErrNotExist if it is missing. Load fails with that error if both files are missing, and with the name of the class if it is not
@@ -331,5 +349,6 @@ func parse(data []byte, modelType string) (*Processor, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
+	p.class = name
 	return p, nil
 }

@@ -16,6 +16,7 @@ func sortedNames() []string { return slices.Sorted(maps.Keys(classes)) }
 // The pixels are those of the torchvision variant of the class, which AutoImageProcessor chooses, up to a last step: torchvision resizes
 // with weights of fewer bits, or in floating point, so that its pixels differ from Pillow's, which are the ones here, by up to 1 of 255.
 type Processor struct {
+	class  string // its name in classes; empty for a letterbox
 	config config
 	values [3][256]float32 // what a byte of each channel becomes
 }
@@ -56,6 +57,9 @@ func newProcessor(c config) (*Processor, error) {
 	return p, nil
 }
 
+// Class returns the name of the processor's class in transformers, such as "DetrImageProcessor"; empty for a letterbox.
+func (p *Processor) Class() string { return p.class }
+
 // A Shape is the size of the tensor of one image, [3, Height, Width]. The image occupies its first ContentHeight rows and ContentWidth
 // columns, which are where a pixel mask is 1. The rest is padding and 0.
 type Shape struct{ Height, Width, ContentHeight, ContentWidth int }
@@ -86,6 +90,9 @@ func (p *Processor) layout(width, height int) (layout, error) {
 	if p.config.DoCenterCrop {
 		// Halves round towards the left and the top, of what is cut off as of what is added.
 		crop := p.config.CropSize
+		if m := p.config.stride; m > 0 {
+			crop.Width, crop.Height = l.width+(crop.Width-l.width)%m, l.height+(crop.Height-l.height)%m
+		}
 		left, top := (l.width-crop.Width)/2, (l.height-crop.Height)/2
 		l.window = image.Rect(left, top, left+crop.Width, top+crop.Height)
 	}
@@ -107,6 +114,13 @@ func (p *Processor) layout(width, height int) (layout, error) {
 	return l, nil
 }
 
+// Source returns the point of an image of width × height pixels that the tensor of the image has at (x, y). Points are in pixels from the
+// upper left corner. Those of padding are outside the image. Shape must succeed for the image.
+func (p *Processor) Source(width, height int, x, y float64) (sourceX, sourceY float64) {
+	l, _ := p.layout(width, height)
+	return (x + float64(l.window.Min.X)) * float64(width) / float64(l.width), (y + float64(l.window.Min.Y)) * float64(height) / float64(l.height)
+}
+
 // resized returns the size after resizing. The order of multiplications and divisions, and what is rounded down, are those of
 // transformers, because a pixel more or less moves all others.
 func (c *config) resized(width, height int) (w, h int) {
@@ -122,6 +136,9 @@ func (c *config) resized(width, height int) (w, h int) {
 	case s.MaxH > 0:
 		scale := min(float64(s.MaxH)/float64(height), float64(s.MaxW)/float64(width))
 		w, h = int(float64(width)*scale), int(float64(height)*scale)
+		if c.letterbox {
+			w, h = max(1, int(math.RoundToEven(float64(width)*scale))), max(1, int(math.RoundToEven(float64(height)*scale)))
+		}
 	default:
 		w, h = s.Width, s.Height
 	}
@@ -175,9 +192,9 @@ func (p *Processor) Float32(dst []float32, r *Raster) error {
 			if y >= l.shape.ContentHeight {
 				continue
 			}
-			if visible != l.window { // a crop that reaches beyond the image sees black
+			if visible != l.window {
 				for x := range l.shape.ContentWidth {
-					row[x] = value[0]
+					row[x] = value[p.config.fill]
 				}
 			}
 			if y < at.Y || y >= at.Y+pixels.Height {

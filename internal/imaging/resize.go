@@ -16,6 +16,7 @@ const (
 	Bicubic
 	Box
 	Hamming
+	linear // Bilinear without antialiasing, as in OpenCV; not a number of Pillow
 )
 
 // kernels has the weight of a pixel at distance x from the centre, which is 0 from support on. Nearest has none.
@@ -35,6 +36,7 @@ var kernels = [...]struct {
 	}},
 	Box:     {0.5, func(float64) float64 { return 1 }},
 	Hamming: {1, func(x float64) float64 { return sinc(x) * (0.54 + float64(0.46*math.Cos(math.Pi*x))) }},
+	linear:  {1, func(x float64) float64 { return 1 - math.Abs(x) }},
 }
 
 func sinc(x float64) float64 {
@@ -58,13 +60,16 @@ type taps struct {
 // end returns the source pixel after the last one of target i.
 func (t taps) end(i int) int { return t.first[i] + len(t.weights[i]) }
 
-// taps computes the weights of targets from to end (exclusive), where an axis of size in becomes size out. A filter is stretched where
-// it shrinks the image, so that every source pixel counts. Conversions to float64 prevent fused multiplications, which would round
+// taps computes the weights of targets from to end (exclusive), where an axis of size in becomes size out. Filters but linear are
+// stretched where they shrink the image, so that every source pixel counts. Conversions to float64 prevent fused multiplications, which would round
 // differently on other processors.
 func (f Filter) taps(in, out, from, end int) taps {
 	t := taps{make([]int, end-from), make([][]int32, end-from)}
 	scale := float64(in) / float64(out)
 	stretch := max(scale, 1)
+	if f == linear {
+		stretch = 1
+	}
 	support := float64(kernels[f].support * stretch)
 	raw := make([]float64, 0, int(math.Ceil(support))*2+1)
 	for i := range t.first {
