@@ -43,6 +43,7 @@ type ImageModel struct {
 
 	run       Model // programs, engine and schedule; it has no tokenizer and no heads
 	processor *imaging.Processor
+	detector  *detector // form of the outputs; nil if the model does not find objects
 	pixels    *pixelEngine
 	does      map[Task]*imageOutputs // what the model can do; Task is a key
 	pooling   Pooling                // how an output with a vector for each patch becomes one vector; empty if the model pools
@@ -66,13 +67,16 @@ type imageTask struct {
 
 // imageTasks are the tasks of vision models. The first one that a model does is ImageModel.Task.
 var imageTasks = []imageTask{
+	{Detecting, findObjects, "logits and pred_boxes [batch, queries, 4], or output0 of a YOLO export"},
 	{Classifying, findLabels, "logits [batch, labels]"},
 	{Embedding, findVectors, "image_embeds, pooler_output or last_hidden_state [batch, patches, size]"},
 }
 
-// OpenImages opens a vision model as Open opens a text model. The folder has preprocessor_config.json or processor_config.json. Of a
-// folder with two towers, as transformers.js has them, it takes vision_model.onnx. The model's outputs decide its tasks:
+// OpenImages opens a vision model as Open opens a text model. The folder has preprocessor_config.json or processor_config.json, or the
+// metadata of a YOLO export describe it. Of a folder with two towers, as transformers.js has them, it takes vision_model.onnx. The model's
+// outputs decide its tasks:
 //
+//   - logits with pred_boxes, or those of a YOLO export: Detect
 //   - logits [batch, labels]: Classify
 //   - image_embeds, or else pooler_output, or else the first vector of last_hidden_state: Embed. Options.Pooling pools last_hidden_state
 //     instead.
@@ -108,8 +112,9 @@ func (m *ImageModel) open(ctx context.Context, what string, o Options) (err erro
 	}
 	defer guard(&err, debug.SetPanicOnFault(true)) // of reading a file while it is written
 	m.processor, err = imaging.Load(func(name string) ([]byte, error) { return d.system.ReadFile(filepath.Join(d.Dir, name), maxConfig) })
+	missing := error(nil) // an error unless the model's metadata describe a processor
 	if errors.Is(err, fs.ErrNotExist) {
-		return kindError{fmt.Errorf("%s has no preprocessor_config.json, which describes how images become tensors", d.Dir), ErrNotImage}
+		missing = kindError{fmt.Errorf("%s has no preprocessor_config.json, which describes how images become tensors", d.Dir), ErrNotImage}
 	} else if err != nil {
 		return err
 	}
@@ -120,10 +125,16 @@ func (m *ImageModel) open(ctx context.Context, what string, o Options) (err erro
 		return err
 	}
 	if m.pixels, err = newPixelEngine(m.run.model, o.Compile.Dims); err != nil {
-		return err
+		return cmp.Or(missing, err)
 	}
 	if err := m.findTasks(o.Pooling); err != nil {
 		return err
+	}
+	if err := m.describeObjects(); err != nil {
+		return err
+	}
+	if m.processor == nil {
+		return missing
 	}
 	m.normalize = o.Normalize != nil && *o.Normalize
 	d.Task = m.Task
@@ -399,23 +410,31 @@ func (p pooler) pool(v, data []float32) {
 type pixelEngine struct {
 	*padded
 	input rlxc.ValueInfo // its shape is [batch, channels, height, width], each a number or a name
+	mask  rlxc.ValueInfo // input [batch, height, width] that is 1 where the image is, and 0 in padding; without a name if there is none
 }
+
+// pixelNames are the names of the input of pixels: transformers' and that of YOLO exports.
+var pixelNames = []string{"pixel_values", "images"}
 
 // newPixelEngine reads the inputs of a model, whose sizes dims fixes. The engine runs once padded is set.
 func newPixelEngine(model *rlxc.Model, dims map[string]int) (*pixelEngine, error) {
-	const name = "pixel_values"
+	e := &pixelEngine{}
 	inputs, _ := fixed(model.Inputs(), model.Dims(), dims)
 	for _, v := range inputs {
-		if v.Name != name && !v.Default {
+		switch {
+		case slices.Contains(pixelNames, v.Name):
+			e.input = v
+		case v.Name == "pixel_mask" && len(v.Shape) == 3:
+			e.mask = v
+		case !v.Default:
 			return nil, kindError{fmt.Errorf("%s takes an input %q, and a model of images takes only %s: of a model "+
-				"with two towers, choose the vision tower (Options.Variant, --variant)", model.Name(), v.Name, name), ErrNotImage}
+				"with two towers, choose the vision tower (Options.Variant, --variant)", model.Name(), v.Name, pixelNames[0]), ErrNotImage}
 		}
 	}
-	i := slices.IndexFunc(inputs, func(v rlxc.ValueInfo) bool { return v.Name == name })
-	if i < 0 || len(inputs[i].Shape) != 4 || !inputs[i].DType.IsFloat() {
-		return nil, kindError{fmt.Errorf("%s has no input %s of floats [batch, channels, height, width]", model.Name(), name), ErrNotImage}
+	if len(e.input.Shape) != 4 || !e.input.DType.IsFloat() {
+		return nil, kindError{fmt.Errorf("%s has no input %s of floats [batch, channels, height, width]", model.Name(), pixelNames[0]),
+			ErrNotImage}
 	}
-	e := &pixelEngine{input: inputs[i]}
 	if n := e.fixed(1); n != 0 && n != 3 {
 		return nil, kindError{fmt.Errorf("%s takes images of %d channels, not of 3", model.Name(), n), ErrNotImage}
 	}
@@ -446,11 +465,15 @@ func (e *pixelEngine) sequences(of extent) (int, error) {
 	height, width := of.pixels.height, of.pixels.width
 	return e.most(of, func(n int) map[string]int {
 		sizes := map[string]int{}
-		for i, size := range []int{n, 3, height, width} {
-			if e.fixed(i) == 0 {
-				sizes[unquoted(e.input.Shape[i])] = size
+		name := func(shape []string, values ...int) {
+			for i, text := range shape {
+				if _, err := strconv.Atoi(text); err != nil {
+					sizes[unquoted(text)] = values[i]
+				}
 			}
 		}
+		name(e.mask.Shape, n, height, width)
+		name(e.input.Shape, n, 3, height, width)
 		return sizes
 	})
 }
@@ -473,10 +496,35 @@ func (e *pixelEngine) run(ctx context.Context, sequences []*sequence) error {
 		return err
 	}
 	defer e.putBack(s)
-	out, err := s.Run(ctx, rlxc.Tensors{e.input.Name: t})
+	in := rlxc.Tensors{e.input.Name: t}
+	if e.mask.Name != "" {
+		in[e.mask.Name] = e.maskOf(sequences, count)
+	}
+	out, err := s.Run(ctx, in)
 	if err != nil {
 		return err
 	}
 	(&batch{out: out, sequences: sequences, count: count, length: first.work()}).hand()
 	return nil
+}
+
+// maskOf makes the mask of a batch. Where the model fixes a size of the mask, it stands for the image at this size.
+func (e *pixelEngine) maskOf(sequences []*sequence, count int) *tensor.Tensor {
+	first := sequences[0].picture
+	sizes := []int{first.height, first.width}
+	for i := range sizes {
+		if n, err := strconv.Atoi(e.mask.Shape[1+i]); err == nil {
+			sizes[i] = n
+		}
+	}
+	height, width := sizes[0], sizes[1]
+	t := tensor.New(e.mask.DType, count, height, width)
+	for i, s := range sequences {
+		for y := range (s.picture.shape.ContentHeight*height + first.height - 1) / first.height {
+			for x := range (s.picture.shape.ContentWidth*width + first.width - 1) / first.width {
+				t.SetInt64((i*height+y)*width+x, 1)
+			}
+		}
+	}
+	return t
 }

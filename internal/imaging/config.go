@@ -243,11 +243,11 @@ func unnormalized(c *config) error {
 // size that fits height × width pixels. It is centred on grey, and its bytes are divided by 255. If stride is not 0, the grey stripes
 // only make both sides multiples of stride, as height and width are. Letterbox fails if a side is 0 or the tensor has more than MaxPixels.
 func Letterbox(height, width, stride int) (*Processor, error) {
-	if height < 1 || width < 1 || max(height, width) > maxSide || height*width > MaxPixels {
+	if min(height, width) < 1 || max(height, width) > maxSide || height*width > MaxPixels {
 		return nil, fmt.Errorf("size of %d×%d pixels: want 1 to %d on a side, and at most %d", width, height, maxSide, MaxPixels)
 	}
-	p, err := newProcessor(config{DoResize: true, Size: size{MaxH: height, MaxW: width}, DoCenterCrop: true,
-		CropSize: size{Height: height, Width: width}, DoRescale: true, RescaleFactor: 1.0 / 255, letterbox: true, stride: stride, fill: 114})
+	p, err := newProcessor(config{DoResize: true, Size: size{MaxH: height, MaxW: width}, letterbox: true, DoCenterCrop: true,
+		CropSize: size{Height: height, Width: width}, stride: stride, fill: 114, DoRescale: true, RescaleFactor: 1.0 / 255})
 	if err == nil {
 		p.config.Resample = linear
 	}

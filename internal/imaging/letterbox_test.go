@@ -9,7 +9,10 @@ import (
 
 // TestLetterboxesAreThoseOfUltralytics has sizes that its LetterBox gives.
 func TestLetterboxesAreThoseOfUltralytics(t *testing.T) {
-	for _, x := range []struct{ width, height, boxWidth, boxHeight, stride, resizedWidth, resizedHeight, left, top, outWidth, outHeight int }{
+	for _, x := range []struct {
+		width, height, boxWidth, boxHeight, stride                  int
+		resizedWidth, resizedHeight, left, top, outWidth, outHeight int
+	}{
 		{400, 300, 320, 320, 0, 320, 240, 0, 40, 320, 320},
 		{400, 300, 320, 320, 32, 320, 240, 0, 8, 320, 256},
 		{300, 401, 256, 320, 0, 239, 320, 8, 0, 256, 320},

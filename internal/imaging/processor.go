@@ -118,7 +118,8 @@ func (p *Processor) layout(width, height int) (layout, error) {
 // upper left corner. Those of padding are outside the image. Shape must succeed for the image.
 func (p *Processor) Source(width, height int, x, y float64) (sourceX, sourceY float64) {
 	l, _ := p.layout(width, height)
-	return (x + float64(l.window.Min.X)) * float64(width) / float64(l.width), (y + float64(l.window.Min.Y)) * float64(height) / float64(l.height)
+	x, y = x+float64(l.window.Min.X), y+float64(l.window.Min.Y) // in the resized image
+	return x * float64(width) / float64(l.width), y * float64(height) / float64(l.height)
 }
 
 // resized returns the size after resizing. The order of multiplications and divisions, and what is rounded down, are those of

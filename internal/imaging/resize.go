@@ -61,8 +61,8 @@ type taps struct {
 func (t taps) end(i int) int { return t.first[i] + len(t.weights[i]) }
 
 // taps computes the weights of targets from to end (exclusive), where an axis of size in becomes size out. Filters but linear are
-// stretched where they shrink the image, so that every source pixel counts. Conversions to float64 prevent fused multiplications, which would round
-// differently on other processors.
+// stretched where they shrink the image, so that every source pixel counts. Conversions to float64 prevent fused multiplications, which
+// would round differently on other processors.
 func (f Filter) taps(in, out, from, end int) taps {
 	t := taps{make([]int, end-from), make([][]int32, end-from)}
 	scale := float64(in) / float64(out)

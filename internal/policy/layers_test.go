@@ -71,8 +71,8 @@ var layers = map[string][]string{
 		"{pipeline serving outputs}",                    // the model
 		// the tasks
 		"embed",
-		"images",
 		"{classify tokenvectors judge}",
+		"{images detect}",
 		"tag chunks",
 		"answer fill gliner",
 	},
