@@ -45,7 +45,7 @@ type detector struct {
 type detectorForm struct {
 	name       string
 	outputs    []string                // the names that each output may have, separated by spaces
-	sizes      []string                // sizes of each output after the batch: numbers, and names, each for one number, which "+" may follow
+	sizes      []string                // sizes of each output after the batch, such as "boxes 4": a name stands for one number
 	processors string                  // classes of image processors, separated by spaces; empty for any, and for none
 	exported   func(f modelFacts) bool // whether the exporter's metadata are those of the form; nil for any
 	letterbox  bool                    // whether a folder without an image processor has that of YOLO models
@@ -135,7 +135,8 @@ func newDetector(all []rlxc.ValueInfo, f modelFacts, processor string) *detector
 	names := namesOf(all)
 	for i := range detectorForms {
 		form := &detectorForms[i]
-		if form.processors != "" && !slices.Contains(strings.Fields(form.processors), processor) || form.exported != nil && !form.exported(f) {
+		processes := form.processors == "" || slices.Contains(strings.Fields(form.processors), processor)
+		if !processes || form.exported != nil && !form.exported(f) {
 			continue
 		}
 		d := &detector{detectorForm: form}
@@ -187,7 +188,8 @@ func (f modelFacts) labels() (labels []string, err error) {
 		labels, text = append(labels, string(label)), text[min(at+1, len(text)):]
 	}
 	if text != "" {
-		return nil, fmt.Errorf("names in the model's metadata: want {0: 'label', 1: 'label'}, and it has %.40q after %d labels", text, len(labels))
+		return nil, fmt.Errorf("names in the model's metadata: want {0: 'label', 1: 'label'}, and it has %.40q after %d labels", text,
+			len(labels))
 	}
 	return labels, nil
 }
@@ -433,7 +435,8 @@ const maxOverlapping = 30000
 func (r *raw) withoutOverlaps(all []object, limit float64) (kept []object) {
 	slices.SortStableFunc(all, object.compare)
 	for _, c := range all[:min(len(all), maxOverlapping)] {
-		if len(kept) < r.most && !slices.ContainsFunc(kept, func(k object) bool { return k.class == c.class && overlap(k.box, c.box) > limit }) {
+		hides := func(k object) bool { return k.class == c.class && overlap(k.box, c.box) > limit }
+		if len(kept) < r.most && !slices.ContainsFunc(kept, hides) {
 			kept = append(kept, c)
 		}
 	}

@@ -266,7 +266,7 @@ func documentFolder(t *testing.T) string {
 		return file
 	}
 	for name, model := range map[string]string{"reranker": "rerank", "sentiment": "classify", "model": "classify", "nli": "nli",
-		"ner": "ner", "gliner": "gliner", "squad": "qa", "clip": "images/clip", "dinov2": "images/dinov2"} {
+		"ner": "ner", "gliner": "gliner", "squad": "qa", "clip": "images/clip", "dinov2": "images/dinov2", "detr": "images/detr"} {
 		require.NoError(t, os.CopyFS(at("path/to/"+name), os.DirFS("../../pipeline/testdata/"+model)))
 	}
 	photo, err := os.ReadFile("../../pipeline/testdata/images/photo0.png")
@@ -274,6 +274,9 @@ func documentFolder(t *testing.T) string {
 	for _, name := range []string{"photo.jpg", "holiday/photo.png"} { // the content decides the format
 		require.NoError(t, os.WriteFile(at(name), photo, 0o666))
 	}
+	yolo, err := os.ReadFile("../../pipeline/testdata/images/yolov8/model.onnx")
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(at("yolov8n.onnx"), yolo, 0o666))
 	minilm, tiny := at("minilm"), at("model.onnx")
 	config, _ := models.Lookup("bert-tiny")
 	require.NoError(t, onnx.Save(tiny, must(models.Build(config))))

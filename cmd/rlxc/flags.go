@@ -87,8 +87,8 @@ func least(flag string, value, want int) error {
 }
 
 // pathFlags are the flags whose values are paths or contain one. The operating system allows any bytes in a path.
-var pathFlags = strings.Fields("against-cmd api-key-file backward calibrate check csv html input instance lengths onnxruntime output " +
-	"reference skip throughput tls-cert tls-key tokenizer trace")
+var pathFlags = strings.Fields("against-cmd api-key-file backward calibrate check csv draw html input instance lengths onnxruntime " +
+	"output reference skip throughput tls-cert tls-key tokenizer trace")
 
 // errNotUTF8 refuses a text of the command line, which would become another text in a tokenizer or in JSON.
 var errNotUTF8 = errors.New("not valid UTF-8: convert it, for example with iconv")

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -62,13 +61,11 @@ func imageFiles(named []string) (all []string, err error) {
 	return all, nil
 }
 
-// imageRun is one run of embed with --image.
+// imageRun is one run of a command on images.
 type imageRun struct {
-	model *pipeline.ImageModel
-	o     pipeline.ImageOptions
-	skip  bool      // whether an image that cannot be read is reported and left out
-	log   io.Writer // for such reports
-	bad   int       // images left out
+	skip bool      // whether an image that cannot be read is reported and left out
+	log  io.Writer // for such reports
+	bad  int       // images left out
 }
 
 // leave reports an error of an image, or returns it.
@@ -81,37 +78,41 @@ func (r *imageRun) leave(err error) error {
 	return nil
 }
 
-// embed makes the vectors of the files at paths, in their order.
-func (r *imageRun) embed(ctx context.Context, paths []string) ([]imageEmbedding, error) {
+// ofImages computes a result for each of the files at paths, in their order. It returns the images that could be read, with their results.
+func ofImages[T any](r *imageRun, paths []string, compute func([]pipeline.Image) ([]T, error)) (read []pipeline.Image, out []T,
+	err error) {
 	var images []pipeline.Image
 	for _, file := range paths {
 		data, err := files.System{}.ReadFile(file, maxImageFile)
 		if err == nil {
 			images = append(images, pipeline.Image{Name: file, Data: data})
 		} else if err = r.leave(err); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 	}
-	var out []imageEmbedding
-	vectors, err := r.model.Embed(ctx, images, r.o)
-	for i, image := range images {
-		switch {
-		case err == nil:
-			out = append(out, imageEmbedding{Image: image.Name, Vector: vectors[i]})
-		case !errors.Is(err, pipeline.ErrInvalid):
-			return nil, err
-		default: // at least one is damaged
-			one, err := r.model.Embed(ctx, images[i:i+1], r.o)
-			if err == nil {
-				out = append(out, imageEmbedding{Image: image.Name, Vector: one[0]})
-			} else if !errors.Is(err, pipeline.ErrInvalid) {
-				return nil, err
-			} else if err = r.leave(err); err != nil {
-				return nil, err
-			}
+	if out, err = compute(images); !errors.Is(err, pipeline.ErrInvalid) {
+		return images, out, err
+	}
+	for i := range images { // at least one is damaged
+		one, err := compute(images[i : i+1])
+		if err == nil {
+			read, out = append(read, images[i]), append(out, one[0])
+		} else if !errors.Is(err, pipeline.ErrInvalid) {
+			return nil, nil, err
+		} else if err = r.leave(err); err != nil {
+			return nil, nil, err
 		}
 	}
-	return out, nil
+	return read, out, nil
+}
+
+// end returns the error of a run that left images out.
+func (r *imageRun) end() error {
+	if r.bad == 0 {
+		return nil
+	}
+	fmt.Fprintf(r.log, "%s could not be read\n", counted(r.bad, "image"))
+	return errCheck
 }
 
 // embedImages makes vectors of the images of a command line.
@@ -136,12 +137,17 @@ func (t *textCommand) embedImages(c *cobra.Command, model string, named []string
 	defer func() { err = errors.Join(err, m.Close()) }()
 	warnRepacked(model, m.Program())
 	asJSON, _ := c.Flags().GetBool("json")
-	run := &imageRun{model: m, o: o, skip: t.onError == "skip", log: c.ErrOrStderr()}
+	run := &imageRun{skip: t.onError == "skip", log: c.ErrOrStderr()}
+	embed := func(images []pipeline.Image) ([][]float32, error) { return m.Embed(c.Context(), images, o) }
 	var all []imageEmbedding // for the table
 	for round := range slices.Chunk(paths, imagesPerRound) {
-		some, err := run.embed(c.Context(), round)
+		images, vectors, err := ofImages(run, round, embed)
 		if err != nil {
 			return err
+		}
+		some := make([]imageEmbedding, len(images))
+		for i, image := range images {
+			some[i] = imageEmbedding{Image: image.Name, Vector: vectors[i]}
 		}
 		if !asJSON {
 			all = append(all, some...)
@@ -163,11 +169,7 @@ func (t *textCommand) embedImages(c *cobra.Command, model string, named []string
 			return err
 		}
 	}
-	if run.bad > 0 {
-		fmt.Fprintf(c.ErrOrStderr(), "%s could not be read\n", counted(run.bad, "image"))
-		return errCheck
-	}
-	return nil
+	return run.end()
 }
 
 // imageTable prints the beginnings of vectors, and the cosine of each to each of a few.

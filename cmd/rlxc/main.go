@@ -184,6 +184,7 @@ input or the environment is invalid, and 130 or 143 after an interrupt.`,
 			tagCommand(), answerCommand(), tokenizeCommand()}},
 		{"models", "Commands on models:", completeModel, []*cobra.Command{runCommand(), validateCommand(), benchCommand(), planCommand(),
 			compileCommand(), inspectCommand(), quantizeCommand(), modelsCommand(), pullCommand(), cacheCommand()}},
+		{"images", "Commands on images:", nil, []*cobra.Command{detectCommand()}},
 		{"server", "Server:", nil, []*cobra.Command{serveCommand()}},
 		{"tools", "Tools:", cobra.NoFileCompletions, []*cobra.Command{devicesCommand(), environmentCommand(), versionCommand()}},
 	} {
