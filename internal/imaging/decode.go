@@ -13,6 +13,7 @@ import (
 	"bytes"
 	"fmt"
 	"image"
+	"image/color"
 	"image/gif"
 	"image/jpeg"
 	"image/png"
@@ -50,20 +51,67 @@ type format struct {
 	config      func(io.Reader) (image.Config, error)
 	decode      func(io.Reader) (image.Image, error)
 	orientation func(file []byte) int // 1 to 8 as in EXIF; nil where files have none
-	// memory is the most bytes per pixel that decode and the conversion to an upright raster hold at once: 6 of the two rasters, and
-	// for the decoder's image the bytes of its largest kind.
-	memory int64
+	// memory returns the most bytes per pixel that decode holds at once.
+	memory func(file []byte, c image.Config) float64
 }
 
 var formats = []format{
-	{"JPEG", "\xff\xd8\xff", jpeg.DecodeConfig, jpeg.Decode, jpegOrientation, 6 + 4 + 4*4 + 4}, // CMYK from planes, progressive
-	{"PNG", "\x89PNG\r\n\x1a\n", png.DecodeConfig, png.Decode, pngOrientation, 6 + 2*8},        // interlaced with 16 bits
-	{"GIF", "GIF87a", gif.DecodeConfig, decodeGIF, nil, 6 + 2},
-	{"GIF", "GIF89a", gif.DecodeConfig, decodeGIF, nil, 6 + 2},
-	{"WebP", "RIFF????WEBPVP8", webp.DecodeConfig, webp.Decode, webpOrientation, 6 + 3*4},
-	{"BMP", "BM", bmp.DecodeConfig, bmp.Decode, nil, 6 + 4},
-	{"TIFF", "II*\x00", tiff.DecodeConfig, tiff.Decode, tiffOrientation, 6 + 2*8},
-	{"TIFF", "MM\x00*", tiff.DecodeConfig, tiff.Decode, tiffOrientation, 6 + 2*8},
+	{"JPEG", "\xff\xd8\xff", jpeg.DecodeConfig, jpeg.Decode, jpegOrientation, jpegMemory},
+	{"PNG", "\x89PNG\r\n\x1a\n", png.DecodeConfig, png.Decode, pngOrientation, pngMemory},
+	{"GIF", "GIF87a", gif.DecodeConfig, decodeGIF, nil, always(2)},
+	{"GIF", "GIF89a", gif.DecodeConfig, decodeGIF, nil, always(2)},
+	{"WebP", "RIFF????WEBPVP8", webp.DecodeConfig, webp.Decode, webpOrientation, always(3 * 4)},
+	{"BMP", "BM", bmp.DecodeConfig, bmp.Decode, nil, always(4)},
+	{"TIFF", "II*\x00", tiff.DecodeConfig, tiff.Decode, tiffOrientation, always(2 * 8)},
+	{"TIFF", "MM\x00*", tiff.DecodeConfig, tiff.Decode, tiffOrientation, always(2 * 8)},
+}
+
+func always(bytes float64) func([]byte, image.Config) float64 {
+	return func([]byte, image.Config) float64 { return bytes }
+}
+
+// pngMemory counts an image of 4 or 8 bytes per pixel, which has fewer only with a palette or grey. An interlaced image needs another for
+// its passes.
+func pngMemory(file []byte, c image.Config) float64 {
+	bytes := 4.0
+	switch c.ColorModel {
+	case color.Gray16Model, color.RGBA64Model, color.NRGBA64Model:
+		bytes = 8
+	}
+	const interlaced = 28 // offset of the flag in the file
+	if len(file) > interlaced && file[interlaced] == 0 {
+		return bytes
+	}
+	return 2 * bytes
+}
+
+// jpegMemory counts the samples of the frame: 1.5 per pixel if the chroma is halved in both axes, 3 if it is whole. Progressive files need
+// 4 more bytes per sample. CMYK, and RGB as Adobe stores it, need 4 more bytes per pixel.
+func jpegMemory(file []byte, c image.Config) float64 {
+	most := 4 + 4*4 + 4.0
+	found := most
+	jpegSegments(file, func(marker byte, content []byte) bool {
+		if marker > 0xc2 { // no frame that jpeg.Decode reads
+			return true
+		}
+		if len(content) < 6 || len(content) != 6+3*int(content[5]) {
+			return false
+		}
+		samples, largest := 0, 1
+		for i := 7; i < len(content); i += 3 {
+			n := int(content[i]>>4) * int(content[i]&15)
+			samples, largest = samples+n, max(largest, n)
+		}
+		found = float64(samples) / float64(largest)
+		if marker == 0xc2 {
+			found *= 5
+		}
+		if c.ColorModel == color.CMYKModel || c.ColorModel == color.RGBAModel || bytes.Contains(file, []byte("Adobe")) {
+			found += 4
+		}
+		return false
+	})
+	return min(found, most)
 }
 
 // A Header is what an image file states before its pixels are decoded.
@@ -73,6 +121,7 @@ type Header struct {
 	file          []byte
 	format        *format
 	orientation   int // EXIF's tag, 1 to 8
+	memory        int64
 }
 
 // ReadHeader reads the beginning of an image file in memory. It fails if the format is none of JPEG, PNG, GIF, WebP, BMP and TIFF, and
@@ -104,6 +153,11 @@ func ReadHeader(file []byte, limit int) (*Header, error) {
 	if h.format.orientation != nil {
 		h.orientation = h.format.orientation(file)
 	}
+	// Decoders round sides up to whole blocks of at most 32 pixels. Rasters have 3 bytes per pixel. Another is made to turn an image.
+	h.memory = int64(h.format.memory(file, c)*float64(h.Width+31)*float64(h.Height+31)) + 3*int64(h.Width)*int64(h.Height) + 1<<20
+	if turns[h.orientation] != (turn{}) {
+		h.memory += 3 * int64(h.Width) * int64(h.Height)
+	}
 	if turns[h.orientation].transpose {
 		h.Width, h.Height = h.Height, h.Width
 	}
@@ -123,7 +177,7 @@ func hasMagic(file []byte, magic string) bool {
 }
 
 // Memory returns the most bytes that Decode holds at once, the raster included.
-func (h *Header) Memory() int64 { return h.format.memory*int64(h.Width)*int64(h.Height) + 1<<20 }
+func (h *Header) Memory() int64 { return h.memory }
 
 // Decode decodes the image, of an animation the first frame, and turns it upright. Its pixels are those of Pillow's convert("RGB"):
 // transparency is dropped, the upper byte of 16-bit colours is taken, and 16-bit grey is clipped at 255.

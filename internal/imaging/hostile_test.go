@@ -5,10 +5,15 @@ import (
 	"encoding/binary"
 	"fmt"
 	"hash/crc32"
+	"image"
+	"image/jpeg"
+	"image/png"
+	"io"
 	"io/fs"
 	"math/rand/v2"
 	"path"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 
@@ -82,6 +87,54 @@ func TestDamagedImagesFailWithOneError(t *testing.T) {
 	t.Logf("%d damaged files, of which %d are read", all, read)
 	require.GreaterOrEqual(t, all, 3000)
 	require.Positive(t, read, "no damage was small enough to be read")
+}
+
+// TestMemoryIsThatOfDecoding holds Header.Memory to what decoding allocates: at least that, and at most twice as much. Photos in a request
+// are refused by it.
+func TestMemoryIsThatOfDecoding(t *testing.T) {
+	const side = 1500
+	at := image.Rect(0, 0, side, side)
+	encode := func(f func(w io.Writer) error) []byte {
+		var b bytes.Buffer
+		require.NoError(t, f(&b))
+		return b.Bytes()
+	}
+	baseline := encode(func(w io.Writer) error { return jpeg.Encode(w, image.NewRGBA(at), nil) })
+	enlarged := func(name string) []byte {
+		file, err := fs.ReadFile(recorded(t), name)
+		require.NoError(t, err)
+		frame := bytes.Index(file, []byte("\xff\xc0"))
+		if frame < 0 {
+			frame = bytes.Index(file, []byte("\xff\xc2"))
+		}
+		binary.BigEndian.PutUint16(file[frame+5:], side)
+		binary.BigEndian.PutUint16(file[frame+7:], side)
+		return file
+	}
+	exif := "\xff\xe1\x00\x22Exif\x00\x00MM\x00*\x00\x00\x00\x08\x00\x01\x01\x12\x00\x03\x00\x00\x00\x01\x00\x06\x00\x00\x00\x00\x00\x00"
+	for name, file := range map[string][]byte{
+		"JPEG":       baseline,
+		"JPEG grey":  encode(func(w io.Writer) error { return jpeg.Encode(w, image.NewGray(at), nil) }),
+		"JPEG aside": slices.Concat(baseline[:2], []byte(exif), baseline[2:]),
+		"PNG":        encode(func(w io.Writer) error { return png.Encode(w, image.NewNRGBA(at)) }),
+		"PNG 16 bit": encode(func(w io.Writer) error { return png.Encode(w, image.NewNRGBA64(at)) }),
+		// Recorded files whose headers get the size. They end early, after decoding has taken its memory.
+		"JPEG 4:4:4":       enlarged("images/jpeg-444.jpg"),
+		"JPEG progressive": enlarged("images/jpeg-progressive.jpg"),
+	} {
+		t.Run(name, func(t *testing.T) {
+			h, err := ReadHeader(file, MaxPixels)
+			require.NoError(t, err)
+			before := allocated()
+			_, err = h.Decode()
+			took := allocated() - before
+			if err != nil {
+				took += 3 * side * side // the raster
+			}
+			require.LessOrEqual(t, took, h.Memory())
+			require.LessOrEqual(t, h.Memory(), 2*took)
+		})
+	}
 }
 
 // allocated returns the bytes that the process has ever allocated, which is at least what it held at once.

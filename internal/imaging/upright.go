@@ -42,22 +42,34 @@ func (r *Raster) turn(t turn) *Raster {
 	return out
 }
 
-// jpegOrientation reads the Exif segment, which comes before the first scan.
-func jpegOrientation(file []byte) int {
+// jpegSegments calls each with the segments before the first scan until it returns false.
+func jpegSegments(file []byte, each func(marker byte, content []byte) (more bool)) {
 	for at := 2; at+4 <= len(file) && file[at] == 0xff; {
 		marker, size := file[at+1], int(binary.BigEndian.Uint16(file[at+2:]))
 		switch {
 		case marker == 0xff: // a fill byte
 			at++
 			continue
-		case marker == 0xda || at+2+size > len(file):
-			return 1
-		case marker == 0xe1 && size >= 8 && bytes.HasPrefix(file[at+4:], []byte("Exif\x00\x00")):
-			return tiffOrientation(file[at+10 : at+2+size])
+		case marker < 0xc0 || marker >= 0xd0 && marker <= 0xda || size < 2 || at+2+size > len(file): // no segment, or the first scan
+			return
+		case !each(marker, file[at+4:at+2+size]):
+			return
 		}
 		at += 2 + size
 	}
-	return 1
+}
+
+// jpegOrientation reads the Exif segment, which comes before the first scan.
+func jpegOrientation(file []byte) int {
+	orientation := 1
+	jpegSegments(file, func(marker byte, content []byte) bool {
+		if marker == 0xe1 && bytes.HasPrefix(content, []byte("Exif\x00\x00")) {
+			orientation = tiffOrientation(content[6:])
+			return false
+		}
+		return true
+	})
+	return orientation
 }
 
 // pngOrientation reads the chunk eXIf.
