@@ -325,17 +325,17 @@ func (m *ImageModel) decode(ctx context.Context, data []byte) (*picture, error) 
 	if err := m.pixels.accepts(shape); err != nil {
 		return nil, err
 	}
-	ask := memory.Asker(ctx)
-	if err := ask(h.Memory()); err != nil {
+	back, err := memory.Borrow(ctx, h.Memory())
+	if err != nil {
 		return nil, err
 	}
-	defer ask(-h.Memory())
+	defer back()
 	raster, err := h.Decode()
 	if err != nil {
 		return nil, kindError{err, ErrInvalid}
 	}
 	p := &picture{pixels: pixels{shape.Height, shape.Width}, of: pixels{h.Height, h.Width}, shape: shape}
-	if err := ask(4 * int64(shape.Values())); err != nil {
+	if err := memory.Asker(ctx)(4 * int64(shape.Values())); err != nil {
 		return nil, err
 	}
 	p.values = make([]float32, shape.Values())

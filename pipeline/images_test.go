@@ -200,6 +200,6 @@ func TestDecodingIsAccounted(t *testing.T) {
 	held, err := ask(1 << 30)
 	require.NoError(t, err)
 	require.Equal(t, int64(4*12), held)
-	_, err = ask(2 << 20) // a share has an eighth, and decoding takes a mebibyte and 22 bytes a pixel
+	_, err = ask(2 << 20) // a share has half, and decoding takes a mebibyte and some bytes per pixel
 	require.ErrorIs(t, err, memory.ErrOver)
 }

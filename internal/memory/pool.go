@@ -26,6 +26,8 @@ type Pool struct {
 	mu    sync.Mutex
 	all   holding
 	peers map[string]*holding
+	lent  int64         // bytes that requests give back without waiting for others: see Share.Borrow
+	freed chan struct{} // closed at the next Give of lent bytes; nil if no request waits for one
 }
 
 type holding struct {
@@ -69,7 +71,8 @@ type Share struct {
 	ctx   context.Context
 	name  string
 	peer  *holding
-	bytes int64 // pool.mu guards it, and left
+	bytes int64 // pool.mu guards it, lent and left
+	lent  int64 // of bytes, those of Borrow
 	left  bool  // whether the request has ended
 }
 
@@ -147,9 +150,14 @@ func (s *Share) Take(n int64) error {
 	if err := s.ctx.Err(); err != nil {
 		return err
 	}
+	s.pool.mu.Lock()
+	defer s.pool.mu.Unlock()
+	return s.take(n)
+}
+
+// take is Take for a request that is not nil. pool.mu is held.
+func (s *Share) take(n int64) error {
 	p := s.pool
-	p.mu.Lock()
-	defer p.mu.Unlock()
 	half := p.bytes / 2
 	switch {
 	case s.left:
@@ -164,6 +172,57 @@ func (s *Share) Take(n int64) error {
 	}
 	s.add(n)
 	return nil
+}
+
+// Borrow asks for memory that is needed for a short time, such as that of decoding an image, and returns what gives it back. A borrower
+// must not borrow more before it has given back, nor wait for other requests. Where there is no room, Borrow waits while memory is lent,
+// to this request or to others. It fails as Take does if none is lent, and with ErrOver if the request can never have so much.
+func Borrow(ctx context.Context, n int64) (back func(), err error) {
+	s := ShareOf(ctx)
+	if s == nil {
+		return func() {}, ctx.Err()
+	}
+	p := s.pool
+	for {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		p.mu.Lock()
+		err := s.take(n)
+		if err == nil {
+			p.lent, s.lent = p.lent+n, s.lent+n
+			p.mu.Unlock()
+			return sync.OnceFunc(func() { s.giveBack(n) }), nil
+		}
+		if p.lent == 0 || s.left || n < 0 || n > p.bytes/2-(s.bytes-s.lent) {
+			p.mu.Unlock()
+			return nil, err
+		}
+		if p.freed == nil {
+			p.freed = make(chan struct{})
+		}
+		freed := p.freed
+		p.mu.Unlock()
+		select {
+		case <-freed:
+		case <-ctx.Done():
+		}
+	}
+}
+
+// giveBack gives back borrowed memory, and wakes those that wait for it.
+func (s *Share) giveBack(n int64) {
+	p := s.pool
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.lent, s.lent = p.lent-n, s.lent-n
+	if !s.left {
+		s.add(-n)
+	}
+	if p.freed != nil {
+		close(p.freed)
+		p.freed = nil
+	}
 }
 
 // Bytes returns what the request holds.

@@ -2,8 +2,12 @@ package memory
 
 import (
 	"context"
+	"fmt"
 	"io"
+	"runtime"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -128,4 +132,86 @@ func TestErrorsOfBodiesAreKept(t *testing.T) {
 	n, err = r.Read(b)
 	require.Zero(t, n)
 	require.ErrorIs(t, err, io.ErrUnexpectedEOF)
+}
+
+// TestBorrowersWaitForEachOther: requests that together borrow more than the pool holds all get their memory, one after the other.
+func TestBorrowersWaitForEachOther(t *testing.T) {
+	p := NewPool(64*Base, 100)
+	var now, most atomic.Int64
+	var all sync.WaitGroup
+	for i := range 20 {
+		ctx, share, err := p.Enter(t.Context(), fmt.Sprint("peer ", i%3))
+		require.NoError(t, err)
+		all.Go(func() {
+			defer share.Leave()
+			var parts sync.WaitGroup
+			for range 3 { // of one request, at once
+				parts.Go(func() {
+					back, err := Borrow(ctx, 24*Base)
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					defer back()
+					for n := now.Add(24 * Base); ; {
+						if m := most.Load(); n <= m || most.CompareAndSwap(m, n) {
+							break
+						}
+					}
+					runtime.Gosched()
+					now.Add(-24 * Base)
+				})
+			}
+			parts.Wait()
+		})
+	}
+	all.Wait()
+	require.LessOrEqual(t, most.Load(), int64(48*Base), "two of different peers fit")
+	require.Equal(t, NewPool(64*Base, 100), p, "nothing is left")
+}
+
+func TestBorrowFailsWhereWaitingIsInVain(t *testing.T) {
+	p := NewPool(64*Base, 4)
+	enter := func(peer string) (context.Context, *Share) {
+		ctx, share, err := p.Enter(t.Context(), peer)
+		require.NoError(t, err)
+		t.Cleanup(share.Leave)
+		return ctx, share
+	}
+	a, shareA := enter("a")
+	_, err := Borrow(a, 32*Base)
+	require.ErrorIs(t, err, ErrOver, "with the base it is more than half")
+	_, err = Borrow(a, -1)
+	require.ErrorIs(t, err, ErrOver)
+	back, err := Borrow(a, 24*Base)
+	require.NoError(t, err)
+	_, err = Borrow(a, 32*Base)
+	require.ErrorIs(t, err, ErrOver, "also while memory is lent")
+	b, shareB := enter("b")
+	require.NoError(t, shareB.Take(30*Base))
+	require.Error(t, shareB.Take(2*Base))
+	cancelled, cancel := context.WithCancel(b)
+	ended := make(chan error)
+	go func() { _, err := Borrow(cancelled, Base+1); ended <- err }()
+	cancel()
+	require.ErrorIs(t, <-ended, context.Canceled)
+	back()
+	back() // once counts
+	bytes, _ := p.Held()
+	require.Equal(t, int64(32*Base), bytes)
+	require.NoError(t, shareA.Take(31*Base))
+	c, shareC := enter("c")
+	_, err = Borrow(c, 1)
+	require.ErrorIs(t, err, ErrFull, "nobody gives memory back")
+	shareA.Leave()
+	back, err = Borrow(c, Base)
+	require.NoError(t, err)
+	shareC.Leave()
+	back()
+	bytes, _ = p.Held()
+	require.Equal(t, int64(31*Base), bytes)
+
+	back, err = Borrow(t.Context(), 1<<50)
+	require.NoError(t, err, "without a share nothing is bounded")
+	back()
 }
