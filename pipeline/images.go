@@ -232,6 +232,9 @@ func findLabels(m *ImageModel, all []rlxc.ValueInfo) []output {
 // Program returns the compiled program, that of the first device.
 func (m *ImageModel) Program() *rlxc.Program { return m.run.programs[0] }
 
+// State returns the current state of the model. An image counts as many tokens as it has patches of 16×16 pixels.
+func (m *ImageModel) State() State { return m.run.State() }
+
 // Close waits for running batches and releases all memory. Waiting calls and later ones fail with rlxc.ErrClosed, as a second Close does.
 func (m *ImageModel) Close() error { return m.run.Close() }
 

@@ -402,9 +402,10 @@ func number(n *int) int {
 
 // inputs are one text or several, as strings or as token ids.
 type inputs struct {
-	texts []string
-	ids   [][]int64 // by text; nil where a text is a string
-	one   bool      // not a list
+	texts  []string
+	ids    [][]int64 // by text; nil where a text is a string
+	images []bool    // by text: whether the text stands for an image (see call.imageFile); nil if the field takes texts alone
+	one    bool      // not a list
 }
 
 func (inputs) wanted() string { return "a string, a list of token ids, or a list of such" }
@@ -418,7 +419,10 @@ func (inputs) schema() schema {
 		"items": schema{"anyOf": []schema{{"type": "string"}, ids}}}}}
 }
 
-func (in *inputs) decode(s *scanner, field string) error {
+func (in *inputs) decode(s *scanner, field string) error { return in.read(s, field, in) }
+
+// read reads the inputs of a field of a type, which may be a mixture.
+func (in *inputs) read(s *scanner, field string, of decodable) error {
 	*in = inputs{}
 	c, err := s.peek()
 	switch {
@@ -426,11 +430,11 @@ func (in *inputs) decode(s *scanner, field string) error {
 		return err
 	case c == 'n':
 		return s.word("null")
-	case c == '"':
+	case c == '"' || c == '{':
 		in.one = true
-		return in.add(s, field)
+		return in.add(s, field, of)
 	case c != '[':
-		return s.other(in, field)
+		return s.other(of, field)
 	}
 	in.texts = []string{}
 	var ids []int64 // of the list itself
@@ -440,7 +444,7 @@ func (in *inputs) decode(s *scanner, field string) error {
 		case err != nil:
 			return err
 		case i > 0 && in.one != isDigit(c):
-			return s.other(in, field)
+			return s.other(of, field)
 		case isDigit(c):
 			in.one = true
 			ids, err = s.appendWhole(ids, field)
@@ -449,20 +453,21 @@ func (in *inputs) decode(s *scanner, field string) error {
 		if err := s.count(field, i+1); err != nil {
 			return err
 		}
-		return in.add(s, field)
+		return in.add(s, field, of)
 	})
 	if in.one {
-		in.texts, in.ids = []string{""}, [][]int64{ids}
+		in.texts, in.ids, in.images = []string{""}, [][]int64{ids}, []bool{false}
 	}
 	return err
 }
 
 func isDigit(c byte) bool { return c == '-' || '0' <= c && c <= '9' }
 
-// add adds a text.
-func (in *inputs) add(s *scanner, field string) (err error) {
+// add adds a text or an image.
+func (in *inputs) add(s *scanner, field string, of decodable) (err error) {
 	var text string
 	var ids []int64
+	image := false
 	switch c, bad := s.peek(); {
 	case bad != nil:
 		return bad
@@ -472,13 +477,15 @@ func (in *inputs) add(s *scanner, field string) (err error) {
 		ids = []int64{}
 		err = s.list(func(int) error {
 			if c, err := s.peek(); err != nil || !isDigit(c) {
-				return cmp.Or(err, s.other(in, field))
+				return cmp.Or(err, s.other(of, field))
 			}
 			ids, err = s.appendWhole(ids, field)
 			return err
 		})
+	case c == '{' && strings.IndexByte(of.begins(), c) >= 0:
+		text, image, err = s.textOrImage(field + "[" + strconv.Itoa(len(in.texts)) + "].")
 	default:
-		return s.other(in, field)
+		return s.other(of, field)
 	}
 	if err == nil {
 		in.texts, err = extend(s.share, in.texts, text)
@@ -486,7 +493,81 @@ func (in *inputs) add(s *scanner, field string) (err error) {
 	if err == nil {
 		in.ids, err = extend(s.share, in.ids, ids)
 	}
+	if err == nil {
+		in.images, err = extend(s.share, in.images, image)
+	}
 	return err
+}
+
+// A mixture is texts and images: strings or lists of token ids are texts, and so are objects {"text": "…"}; {"image": "…"} is an image.
+type mixture struct{ inputs }
+
+func (mixture) wanted() string {
+	return `a string, a list of token ids, an object with "text" or "image", or a list of such`
+}
+
+func (mixture) begins() string { return `"[n{` }
+
+// imageOrText is an element of a mixture. It has one of its fields.
+type imageOrText struct {
+	Text  *string `json:"text"`
+	Image *string `json:"image"`
+}
+
+func (mixture) schema() schema {
+	text := schema{"type": "string"}
+	object := schema{"type": "object", "properties": schema{"text": text, "image": text}, "minProperties": 1, "maxProperties": 1,
+		"additionalProperties": false}
+	either := inputs{}.schema()["anyOf"].([]schema)
+	list := either[2]["items"].(schema)["anyOf"].([]schema)
+	return schema{"anyOf": []schema{either[0], either[1], object,
+		{"type": "array", "minItems": 1, "items": schema{"anyOf": append(list, object)}}}}
+}
+
+func (m *mixture) decode(s *scanner, field string) error { return m.read(s, field, m) }
+
+// textOrImage reads an element of a mixture. path is that of object.
+func (s *scanner) textOrImage(path string) (value string, image bool, err error) {
+	var x imageOrText
+	if _, err := s.decodeStruct([]reflect.Value{reflect.ValueOf(&x).Elem()}, path); err != nil {
+		return "", false, err
+	}
+	if (x.Text == nil) == (x.Image == nil) {
+		return "", false, invalid(strings.TrimSuffix(path, "."), `want an object with either "text" or "image"`)
+	}
+	return *cmp.Or(x.Text, x.Image), x.Image != nil, nil
+}
+
+// allImages makes all strings images.
+func (in *inputs) allImages(field string) error {
+	for i := range in.texts {
+		if in.ids[i] != nil {
+			return invalid(field, "input %d is a list of token ids, and not an image", i)
+		}
+		in.images[i] = true
+	}
+	return nil
+}
+
+// A part is some of the inputs of a request, with their indices.
+type part struct {
+	inputs
+	at []int
+}
+
+// apart returns the texts and the images of inputs.
+func (in inputs) apart() (texts, images part) {
+	for i := range in.texts {
+		to := &texts
+		if in.images != nil && in.images[i] {
+			to = &images
+		}
+		to.texts, to.at = append(to.texts, in.texts[i]), append(to.at, i)
+		if in.ids != nil {
+			to.ids = append(to.ids, in.ids[i])
+		}
+	}
+	return texts, images
 }
 
 // idLists are the token ids of one text or of several.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -21,17 +22,71 @@ type cohereEmbedRequest struct {
 	Truncate   string        `json:"truncate" enum:"NONE,START,END"`
 	Dimensions *int          `json:"output_dimension" least:"1"`
 	MaxTokens  *int          `json:"max_tokens" least:"1"`
+	Images     []string      `json:"images"`
 	Priority   ignored       `json:"priority"`
-	Images     only          `json:"images"`
 }
 
 type cohereInput struct {
 	Content []cohereContent `json:"content" required:"yes"`
 }
 
+// A cohereContent has the field that its type names.
 type cohereContent struct {
-	Type string  `json:"type" enum:"text" required:"yes"`
-	Text *string `json:"text" required:"yes"`
+	Type  string  `json:"type" enum:"text,image_url" required:"yes"`
+	Text  *string `json:"text"`
+	Image struct {
+		URL *string `json:"url"`
+	} `json:"image_url"`
+}
+
+// value returns the text, or the source of the image. path names the content in errors.
+func (x *cohereContent) value(path string) (value string, image bool, err error) {
+	of, other, name := x.Text, x.Image.URL, "text"
+	if x.Type == "image_url" {
+		of, other, name = other, of, "image_url"
+	}
+	if of == nil || other != nil {
+		return "", false, invalid(path, "content of type %q has the field %q alone", x.Type, ours(name))
+	}
+	return *of, x.Type == "image_url", nil
+}
+
+// cohereInputs are the texts and images of a request, from one of its fields.
+func (c *call) cohereInputs(q *cohereEmbedRequest) (in inputs, field string, err error) {
+	fields := 0
+	for _, n := range []int{len(q.Texts), len(q.Inputs), len(q.Images)} {
+		fields += min(n, 1)
+	}
+	switch {
+	case fields > 1:
+		return in, "", invalid("inputs", "want exactly one of texts, images and inputs")
+	case len(q.Images) > 0:
+		return inputs{texts: q.Images, images: slices.Repeat([]bool{true}, len(q.Images))}, "images", nil
+	case len(q.Inputs) == 0:
+		return inputs{texts: q.Texts}, "texts", nil
+	}
+	for i, input := range q.Inputs {
+		var parts []string
+		images := 0
+		for k := range input.Content {
+			value, image, err := input.Content[k].value(fmt.Sprintf("inputs[%d].content[%d]", i, k))
+			if err != nil {
+				return in, "", err
+			}
+			parts = append(parts, value)
+			if image {
+				images++
+			}
+		}
+		if images > 0 && len(parts) > 1 {
+			return in, "", invalid(fmt.Sprintf("inputs[%d]", i), "want texts or one image: the models have no vector for several together")
+		}
+		if in.texts, err = extend(c.share(), in.texts, strings.Join(parts, "\n")); err != nil {
+			return in, "", err
+		}
+		in.images = append(in.images, images > 0)
+	}
+	return in, "inputs", nil
 }
 
 type cohereEmbeddings struct {
@@ -124,21 +179,11 @@ func (c *call) cohereEmbed2(q *cohereEmbedRequest) (cohereEmbeddings, error) {
 }
 
 func (c *call) cohereVectors(q *cohereEmbedRequest, version int) (a cohereEmbeddings, err error) {
-	texts := q.Texts
-	for _, in := range q.Inputs {
-		var parts []string
-		for _, x := range in.Content {
-			parts = append(parts, *x.Text)
-		}
-		if texts, err = extend(c.share(), texts, strings.Join(parts, "\n")); err != nil {
-			return a, err
-		}
+	in, field, err := c.cohereInputs(q)
+	if err != nil {
+		return a, err
 	}
-	if len(q.Texts) > 0 && len(q.Inputs) > 0 {
-		return a, invalid("inputs", "want exactly one of texts and inputs")
-	}
-	e := embedding{model: q.Model, field: "texts", in: inputs{texts: texts}, kind: q.Kind, dimensions: q.Dimensions,
-		cut: cut{most: q.MaxTokens}}
+	e := embedding{model: q.Model, field: field, in: in, kind: q.Kind, dimensions: q.Dimensions, cut: cut{most: q.MaxTokens}}
 	if q.Truncate != "" {
 		yes := q.Truncate != "NONE"
 		e.cut.truncate = &yes
@@ -150,8 +195,9 @@ func (c *call) cohereVectors(q *cohereEmbedRequest, version int) (a cohereEmbedd
 	if err != nil {
 		return a, err
 	}
-	a = cohereEmbeddings{ID: c.record.id, Texts: texts, Kind: "embeddings_floats", Embeddings: vectors}
-	a.Meta.API.Version, a.Meta.Billed.Tokens = fmt.Sprint(version), c.record.usage.Tokens
+	texts, images := in.apart()
+	a = cohereEmbeddings{ID: c.record.id, Texts: append([]string{}, texts.texts...), Kind: "embeddings_floats", Embeddings: vectors}
+	a.Meta.API.Version, a.Meta.Billed.Tokens, a.Meta.Billed.Images = fmt.Sprint(version), c.record.usage.Tokens, len(images.at)
 	if types := q.Types; version > 1 || len(types) > 0 {
 		if len(types) == 0 {
 			types = []string{"float"}
@@ -220,6 +266,7 @@ type cohereVersion struct {
 type cohereBilled struct {
 	Units  int `json:"search_units,omitempty"`
 	Tokens int `json:"input_tokens,omitempty"`
+	Images int `json:"images,omitempty"`
 }
 
 type cohereMeta struct {

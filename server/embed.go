@@ -12,7 +12,7 @@ import (
 // NIM, Open WebUI (prefix), vLLM and Voyage.
 type openAIEmbedRequest struct {
 	Model           string  `json:"model"`
-	Input           inputs  `json:"input" required:"yes"`
+	Input           mixture `json:"input" required:"yes"`
 	Format          string  `json:"encoding_format" enum:"float,base64"`
 	Type            string  `json:"embedding_type" enum:"float,base64,binary,ubinary"`
 	Dimensions      *int    `json:"dimensions" least:"0"`
@@ -24,10 +24,10 @@ type openAIEmbedRequest struct {
 	Normalize       *bool   `json:"normalize"`
 	Truncate        cutting `json:"truncate"`
 	Truncation      *bool   `json:"truncation"`
+	Modality        string  `json:"modality" enum:"text,image"` // of all strings in input
 	vllmCut
 
 	User         ignored `json:"user"`
-	Modality     only    `json:"modality"`
 	LateChunking only    `json:"late_chunking"`
 	OutputType   only    `json:"output_dtype"`
 	EmbedType    only    `json:"embed_dtype"`
@@ -36,7 +36,12 @@ type openAIEmbedRequest struct {
 
 // embedding is what the request asks for, and the type of the vectors in its answer.
 func (q *openAIEmbedRequest) embedding() (e embedding, kind string, err error) {
-	e = embedding{model: q.Model, field: "input", in: q.Input, prefix: q.Prefix}
+	e = embedding{model: q.Model, field: "input", in: q.Input.inputs, prefix: q.Prefix}
+	if q.Modality == "image" {
+		if err := e.in.allImages("input"); err != nil {
+			return e, "", err
+		}
+	}
 	t, truncateErr := one(q.Truncate, "truncate", cutting{cut: q.Truncation}, "truncation")
 	e.cut = q.cut("input", t)
 	var errs [4]error
@@ -85,6 +90,11 @@ func (c *call) embed(m *pipeline.Model, texts []string, asked *int, o pipeline.E
 	if err != nil {
 		return nil, c.explain(err, m)
 	}
+	return shortVectors(vectors, asked)
+}
+
+// shortVectors checks vectors, and shortens them to the number of dimensions that is asked for, with length 1; nil for all.
+func shortVectors(vectors [][]float32, asked *int) ([][]float32, error) {
 	if err := dimensions(asked, vectors); err != nil {
 		return nil, err
 	}
@@ -106,7 +116,7 @@ func finite(vectors [][]float32) error {
 	for i, v := range vectors {
 		for k, x := range v {
 			if !isFinite(float64(x)) {
-				return failf(http.StatusUnprocessableEntity, "", "the model returned %v as element %d of the vector of text %d", x, k, i)
+				return failf(http.StatusUnprocessableEntity, "", "the model returned %v as element %d of vector %d", x, k, i)
 			}
 		}
 	}
@@ -127,8 +137,68 @@ type embedding struct {
 	normalize    *bool
 }
 
-// vectors makes the vectors of a request.
+// vectors makes the vectors of a request, of texts and images in the order of its inputs.
 func (c *call) vectors(q embedding) ([][]float32, error) {
+	if !slices.Contains(q.in.images, true) {
+		return c.textVectors(q)
+	}
+	texts, images := q.in.apart()
+	of := ofImages
+	if len(texts.at) > 0 {
+		of = ofBoth
+	}
+	m, err := c.takes(q.model, of, forEmbedding...)
+	if err != nil {
+		return nil, err
+	}
+	q.model = c.record.model
+	if of == ofImages {
+		if err := plainImages(q); err != nil {
+			return nil, err
+		}
+	}
+	files, err := c.images(q.field, images)
+	if err != nil {
+		return nil, err
+	}
+	fromImages, err := c.imageVectors(m.images, q.field, files, q.dimensions, q.normalize)
+	if err != nil || len(texts.at) == 0 {
+		return fromImages, err
+	}
+	q.in = texts.inputs
+	fromTexts, err := c.textVectors(q)
+	if err != nil {
+		return nil, err
+	}
+	if a, b := len(fromImages[0]), len(fromTexts[0]); a != b {
+		return nil, failf(http.StatusUnprocessableEntity, "model", "vectors of images have %d numbers, and those of texts %d", a, b)
+	}
+	all := make([][]float32, len(texts.at)+len(images.at))
+	for i, at := range images.at {
+		all[at] = fromImages[i]
+	}
+	for i, at := range texts.at {
+		all[at] = fromTexts[i]
+	}
+	return all, nil
+}
+
+// plainImages fails if a request of images alone chooses a prompt, which goes before texts. That images are queries or documents changes
+// nothing.
+func plainImages(q embedding) error {
+	_, side := sides[q.kind]
+	switch {
+	case q.prefix != nil:
+		return invalid("prefix", "it goes before texts, and the request has images alone")
+	case !side && q.kind != "image" && !slices.Contains(plainKinds, q.kind):
+		return invalid("input_type", "want query, document, image, classification or clustering, not %q: prompts go before texts, and the "+
+			"request has images alone", q.kind)
+	}
+	return nil
+}
+
+// textVectors makes the vectors of a request of texts.
+func (c *call) textVectors(q embedding) ([][]float32, error) {
 	m, err := c.text(q.model, forEmbedding...)
 	if err != nil {
 		return nil, err
@@ -224,7 +294,7 @@ type openAIModels struct {
 func (s *Server) openAIModel(e *entry) openAIModel {
 	a := openAIModel{ID: e.Name, Object: "model", Created: s.begun.Unix(), OwnedBy: "rlxc", Capabilities: []pipeline.Task{}}
 	if m := e.current(); m != nil {
-		a.Capabilities = m.tasks()
+		a.Capabilities = m.capabilities()
 	}
 	a.Backend, a.Stats = "rlxc", e.stats()
 	return a
@@ -239,7 +309,7 @@ func (c *call) openAIModels() (openAIModels, error) {
 }
 
 func (c *call) openAIModel() (a openAIModel, err error) {
-	e, err := c.server.find(c.request.PathValue("model"), nil)
+	e, err := c.server.find(c.request.PathValue("model"), ofTexts)
 	if err != nil {
 		return a, err
 	}

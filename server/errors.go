@@ -71,6 +71,11 @@ func invalid(field, format string, args ...any) error {
 	return failf(http.StatusUnprocessableEntity, field, "field %q: "+format, slices.Concat([]any{field}, args)...)
 }
 
+// wrongImage is an error of an image, to which the caller adds field and index.
+func wrongImage(format string, args ...any) error {
+	return failf(http.StatusUnprocessableEntity, "", format, args...)
+}
+
 const statusClientGone = 499 // as nginx has it; only the log has it
 
 // causes are the errors of packages beneath, by what they mean to a client. The first that fits counts. Without a text it is the error's.
@@ -90,7 +95,7 @@ var causes = []struct {
 		"the model's files name no pooling: start the server with --pool"},
 	{memory.ErrFull, http.StatusTooManyRequests, ""}, // the error names the bound
 	{memory.ErrOver, http.StatusRequestEntityTooLarge,
-		"the request needs more memory than one request may use: send fewer or shorter texts"},
+		"the request needs more memory than one request may use: send fewer or shorter texts, or smaller images"},
 	{memory.ErrLong, http.StatusRequestEntityTooLarge, "the body is longer than the server accepts"},
 	{tokenizer.ErrWork, http.StatusRequestEntityTooLarge, "the text has too many tokens or takes too long to tokenize"},
 	{rlxc.ErrMemory, http.StatusRequestEntityTooLarge,

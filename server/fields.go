@@ -36,8 +36,7 @@ var foreign = map[string]struct {
 
 	"truncate":           {"Hugging Face (token-classification)", nil, "long texts are read in windows, and nothing is cut"},
 	"wait_for_model":     {"Hugging Face, Weaviate", nil, "models are loaded before the server answers"},
-	"modality":           {"infinity, NIM", []string{`"text"`}, "the models read texts"},
-	"images":             {"Cohere", []string{}, "the models read texts"},
+	"modality":           {"infinity, NIM", []string{`"text"`}, "this route reads texts"},
 	"late_chunking":      {"Jina", []string{"false"}, "the vector of a text does not depend on other texts"},
 	"output_dtype":       {"Voyage", []string{`"float"`}, "embedding_type and Cohere's routes have the other types"},
 	"embed_dtype":        {"vLLM", []string{`"float32"`}, "vectors are 32-bit floats"},

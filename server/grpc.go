@@ -308,7 +308,7 @@ func (s *Server) with(ctx context.Context, model, version string, do func(m *ope
 	if version != "" && version != modelVersion {
 		return failf(http.StatusNotFound, "", "unknown version %q: want %s", version, modelVersion)
 	}
-	e, err := s.find(model, nil)
+	e, err := s.find(model, ofTexts)
 	if err != nil {
 		return err
 	}

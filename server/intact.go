@@ -10,7 +10,14 @@ import (
 
 // intact fails with rlxc.ErrFileChanged if files that the model has open were written to or truncated. Files that others have been renamed
 // to, or that are gone, are as they were to who has them open.
-func (m *opened) intact() error { return m.tensors.program.CheckFiles() }
+func (m *opened) intact() error {
+	for _, p := range m.programs() {
+		if err := p.CheckFiles(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
 
 // stampsOf are the states of the files at paths, but for those that are gone.
 func stampsOf(paths []string) (list []files.Stamp) {
@@ -24,7 +31,10 @@ func stampsOf(paths []string) (list []files.Stamp) {
 
 // openable are the states of the files that the model has open and of all files in their folders: the files that opening it again may read.
 func (m *opened) openable() []files.Stamp {
-	paths := m.tensors.program.Files()
+	var paths []string
+	for _, p := range m.programs() {
+		paths = append(paths, p.Files()...)
+	}
 	for _, path := range paths {
 		entries, _ := os.ReadDir(filepath.Dir(path)) // a folder that cannot be listed has no files
 		for _, e := range entries {

@@ -151,12 +151,30 @@ func (e *entry) state() (s pipeline.State, ok bool) {
 	if e.now == nil {
 		return s, false
 	}
-	if m := e.now.text; m != nil {
-		s = m.State()
-	} else {
-		s.Rejected = e.now.tensors.program.CacheStats().Rejected
+	var states []pipeline.State
+	m := e.now
+	if m.text != nil {
+		states = append(states, m.text.State())
 	}
-	held := e.now.tensors.memory()
+	if m.images != nil {
+		states = append(states, m.images.State())
+	}
+	if states == nil {
+		s.Rejected = m.tensors.program.CacheStats().Rejected
+	}
+	for _, x := range states {
+		s.WaitingCalls += x.WaitingCalls
+		s.WaitingTokens += x.WaitingTokens
+		s.Waited = max(s.Waited, x.Waited)
+		s.QueueTokens += x.QueueTokens
+		s.Running += x.Running
+		s.Held += x.Held
+		s.Planned += x.Planned
+		s.Plans += x.Plans
+		s.Rejected += x.Rejected
+		s.Weights += x.Weights
+	}
+	held := m.tensors.memory()
 	s.Held += held
 	s.Planned += held
 	return s, true

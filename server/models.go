@@ -35,11 +35,12 @@ type entry struct {
 
 // An opened model counts who uses it.
 type opened struct {
-	text    *pipeline.Model // nil for a model that takes tensors alone
-	tensors *tensors
-	file    *rlxc.Model   // of a model that takes tensors alone
-	stamps  []files.Stamp // of its files, once they were opened
-	before  *opened       // the one that it replaced, whose memory it gets
+	text    *pipeline.Model      // nil for a model that takes no texts
+	images  *pipeline.ImageModel // nil for a model that takes no images
+	tensors *tensors             // runs the program of images, or else that of texts; nil while the model is opened
+	file    *rlxc.Model          // nil unless the model takes tensors alone
+	stamps  []files.Stamp        // of its files, once they were opened
+	before  *opened              // the one that it replaced, whose memory it gets
 
 	users   int  // entry.mu guards it
 	retired bool // likewise
@@ -54,58 +55,102 @@ func (s *Server) load(ctx context.Context, e *entry) (*opened, error) {
 	o.Reject = true
 	o.OnBatch = s.metrics.batch(e.Name)
 	m := &opened{idle: make(chan struct{})}
-	text, err := pipeline.Open(ctx, e.Path, o)
-	switch {
-	case err == nil:
-		if err := text.Try(ctx); err != nil { // rather than in the first request
-			return nil, errors.Join(err, text.Close())
-		}
-		m.text = text
-		m.tensors = newTensors(text.Program())
-		if text.Task == pipeline.Embedding {
-			if _, err := text.Embed(ctx, nil, pipeline.EmbedOptions{}); err != nil { // no texts: this looks at the files alone
-				s.options.Log.Warn("requests for vectors will fail", "model", e.Name, "error", err)
-			}
-		}
-	case errors.Is(err, pipeline.ErrNotText):
-		s.options.Log.Info("served as tensors alone", "model", e.Name, "because", err)
-		path, _, missing := pipeline.Find(ctx, e.Path, o)
-		if missing != nil {
-			return nil, err
-		}
-		d, missing := pipeline.Describe(path, o)
-		if missing != nil {
-			return nil, err
-		}
-		if m.file, err = d.OpenModel(); err != nil {
-			return nil, err
-		}
-		o.Compile.MemoryLimit = limit
-		program, err := m.file.Compile(ctx, o.Compile)
-		if err != nil {
-			return nil, errors.Join(err, m.file.Close())
-		}
-		m.tensors = newTensors(program)
-	default:
-		return nil, err
+	if err := m.open(ctx, s, e, o); err != nil {
+		return nil, errors.Join(err, m.close())
 	}
-	st := m.tensors.program.Stats()
-	if st.Padded != "" {
-		s.options.Log.Warn("padding is not skipped", "model", e.Name, "because", st.Padded)
+	for _, p := range m.programs() {
+		st := p.Stats()
+		if st.Padded != "" {
+			s.options.Log.Warn("padding is not skipped", "model", e.Name, "because", st.Padded)
+		}
+		if st.PackedFor != "" {
+			s.options.Log.Warn("the file's weights were packed again", "model", e.Name, "packed for", st.PackedFor, "weights", st.Packed)
+		}
+		m.stamps = append(m.stamps, stampsOf(p.Files())...)
 	}
-	if st.PackedFor != "" {
-		s.options.Log.Warn("the file's weights were packed again", "model", e.Name, "packed for", st.PackedFor, "weights", st.Packed)
-	}
-	m.stamps = stampsOf(m.tensors.program.Files())
 	return m, nil
 }
 
-func (m *opened) close() error {
-	err := m.tensors.close()
-	if m.text != nil {
-		return errors.Join(err, m.text.Close())
+// open opens the files of an entry as a model of texts, of images, or of both. Files that are none of these are served as tensors alone.
+func (m *opened) open(ctx context.Context, s *Server, e *entry, o pipeline.Options) error {
+	var noText, noImages error
+	if m.text, noText = pipeline.Open(ctx, e.Path, o); noText != nil && !errors.Is(noText, pipeline.ErrNotText) {
+		return noText
 	}
-	return errors.Join(err, m.tensors.program.Close(), m.file.Close())
+	if m.images, noImages = pipeline.OpenImages(ctx, e.Path, o); noImages == nil {
+		m.tensors = newTensors(m.images.Program())
+	} else if !errors.Is(noImages, pipeline.ErrNotImage) {
+		s.options.Log.Warn("images are not served", "model", e.Name, "because", noImages)
+	}
+	if m.text != nil {
+		if err := m.text.Try(ctx); err != nil { // rather than in the first request
+			return err
+		}
+		if m.text.Task == pipeline.Embedding {
+			if _, err := m.text.Embed(ctx, nil, pipeline.EmbedOptions{}); err != nil { // no texts: this looks at the files alone
+				s.options.Log.Warn("requests for vectors will fail", "model", e.Name, "error", err)
+			}
+		}
+		if m.tensors == nil {
+			m.tensors = newTensors(m.text.Program())
+		}
+	}
+	if m.tensors != nil {
+		return nil
+	}
+	s.options.Log.Info("served as tensors alone", "model", e.Name, "because", noText)
+	path, _, err := pipeline.Find(ctx, e.Path, o)
+	if err != nil {
+		return noText
+	}
+	d, err := pipeline.Describe(path, o)
+	if err != nil {
+		return noText
+	}
+	if m.file, err = d.OpenModel(); err != nil {
+		return err
+	}
+	o.Compile.MemoryLimit = memory.Limit(e.Options.Compile.MemoryLimit)
+	program, err := m.file.Compile(ctx, o.Compile)
+	if err == nil {
+		m.tensors = newTensors(program)
+	}
+	return err
+}
+
+// programs are the programs that the model runs.
+func (m *opened) programs() (list []*rlxc.Program) {
+	if m.text != nil {
+		list = append(list, m.text.Program())
+	}
+	if m.images != nil {
+		list = append(list, m.images.Program())
+	}
+	if list == nil {
+		list = append(list, m.tensors.program)
+	}
+	return list
+}
+
+// close closes what is open.
+func (m *opened) close() error {
+	var errs []error
+	if m.tensors != nil {
+		errs = append(errs, m.tensors.close())
+	}
+	if m.text != nil {
+		errs = append(errs, m.text.Close())
+	}
+	if m.images != nil {
+		errs = append(errs, m.images.Close())
+	}
+	if m.file != nil {
+		if m.tensors != nil {
+			errs = append(errs, m.tensors.program.Close())
+		}
+		errs = append(errs, m.file.Close())
+	}
+	return errors.Join(errs...)
 }
 
 // use returns the model for a request, which calls done. A model that is not whole is reopened first, if it can be. It waits for a model
@@ -241,7 +286,7 @@ const latestTag = ":latest"
 // find finds the model of a request by its name or its id of the hub, with the tag of Ollama's clients or without. A request without a name
 // gets a model by what it was made for: the first task that a model was made for, or has what it needs, counts. Without tasks it is the
 // first model.
-func (s *Server) find(name string, tasks []pipeline.Task) (*entry, error) {
+func (s *Server) find(name string, of medium, tasks ...pipeline.Task) (*entry, error) {
 	if name != "" {
 		for _, name := range slices.Compact([]string{name, strings.TrimSuffix(name, latestTag)}) {
 			for _, e := range s.models {
@@ -256,10 +301,10 @@ func (s *Server) find(name string, tasks []pipeline.Task) (*entry, error) {
 		return s.models[0], nil
 	}
 	for _, task := range tasks {
-		if e := s.first(func(m *pipeline.Model) bool { return m.Task == task }); e != nil {
+		if e := s.first(func(m *opened) bool { can := m.tasks(of); return len(can) > 0 && can[0] == task }); e != nil {
 			return e, nil
 		}
-		if e := s.first(func(m *pipeline.Model) bool { return m.Can(task) }); e != nil {
+		if e := s.first(func(m *opened) bool { return slices.Contains(m.tasks(of), task) }); e != nil {
 			return e, nil
 		}
 	}
@@ -270,10 +315,10 @@ func (s *Server) find(name string, tasks []pipeline.Task) (*entry, error) {
 		strings.Join(s.Names(), ", "))
 }
 
-// first is the first model of texts that fits.
-func (s *Server) first(fits func(m *pipeline.Model) bool) *entry {
+// first is the first model that fits.
+func (s *Server) first(fits func(m *opened) bool) *entry {
 	for _, e := range s.models {
-		if m := e.current(); m != nil && m.text != nil && fits(m.text) {
+		if m := e.current(); m != nil && fits(m) {
 			return e
 		}
 	}
@@ -290,16 +335,42 @@ func (e *entry) current() *opened {
 // besides are the tasks that models can do which were made for others.
 var besides = []pipeline.Task{pipeline.Sparse, pipeline.MultiVector, pipeline.ZeroShot, pipeline.Filling}
 
-// tasks lists what a model can do, what it was made for first.
-func (m *opened) tasks() []pipeline.Task {
-	if m.text == nil {
-		return []pipeline.Task{"tensors"}
-	}
-	list := []pipeline.Task{m.text.Task}
-	for _, task := range besides {
-		if task != m.text.Task && m.text.Can(task) {
-			list = append(list, task)
+// A medium is what requests send to a model.
+type medium int
+
+const (
+	ofTexts medium = iota
+	ofImages
+	ofBoth // texts and images, which get vectors in one space
+)
+
+// tasks lists the tasks of a model for inputs of a medium. The task that the model was made for is first. The list is empty if the model
+// does not take such inputs.
+func (m *opened) tasks(of medium) (list []pipeline.Task) {
+	switch {
+	case of == ofImages && m.images != nil:
+		return []pipeline.Task{pipeline.Embedding}
+	case of == ofTexts && m.text != nil:
+		list = append(list, m.text.Task)
+		for _, task := range besides {
+			if task != m.text.Task && m.text.Can(task) {
+				list = append(list, task)
+			}
 		}
+	case of == ofBoth && slices.Contains(m.tasks(ofTexts), pipeline.Embedding) && slices.Contains(m.tasks(ofImages), pipeline.Embedding):
+		list = append(list, pipeline.Embedding)
+	}
+	return list
+}
+
+// capabilities lists the tasks of a model as routes report them and the page at / reads them. Tasks of images begin with "image ".
+func (m *opened) capabilities() []pipeline.Task {
+	list := m.tasks(ofTexts)
+	for _, task := range m.tasks(ofImages) {
+		list = append(list, "image "+task)
+	}
+	if len(list) == 0 {
+		list = append(list, "tensors")
 	}
 	return list
 }

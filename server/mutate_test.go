@@ -24,13 +24,14 @@ var valid = map[string]string{
 	"/v1/embeddings": `{"model": "minilm", "input": ["a cat", [5, 6]], "encoding_format": "base64", "dimensions": 7, "user": "me"}`,
 	"/embed": `{"inputs": ["a cat", [5, 6]], "normalize": false, "truncate": true, "truncation_direction": "Left", ` +
 		`"dimensions": 3}`,
-	"/embed_all":                    `{"inputs": ["a cat", "b"], "truncate": true, "parameters": {}}`,
-	"/embed_sparse":                 `{"inputs": "a cat", "truncation_direction": "right"}`,
-	"/predict":                      `{"inputs": [["a cat"], ["a", "pair"]], "raw_scores": true}`,
-	"/similarity":                   `{"inputs": {"source_sentence": "a", "sentences": ["b", "c"]}, "parameters": {"truncate": true}}`,
-	"/pipeline/feature-extraction":  `{"inputs": ["a cat", "b"], "normalize": true, "truncate": null}`,
-	"/pipeline/sentence-similarity": `{"inputs": {"source_sentence": "a", "sentences": ["b", "c"]}, "parameters": {}}`,
-	"/pipeline/text-classification": `{"inputs": "a cat", "parameters": {"top_k": 2, "function_to_apply": "sigmoid"}}`,
+	"/embed_all":                         `{"inputs": ["a cat", "b"], "truncate": true, "parameters": {}}`,
+	"/embed_sparse":                      `{"inputs": "a cat", "truncation_direction": "right"}`,
+	"/predict":                           `{"inputs": [["a cat"], ["a", "pair"]], "raw_scores": true}`,
+	"/similarity":                        `{"inputs": {"source_sentence": "a", "sentences": ["b", "c"]}, "parameters": {"truncate": true}}`,
+	"/pipeline/feature-extraction":       `{"inputs": ["a cat", "b"], "normalize": true, "truncate": null}`,
+	"/pipeline/image-feature-extraction": `{"inputs": ["data:image/gif;base64,` + smallGIF + `"], "options": {}}`,
+	"/pipeline/sentence-similarity":      `{"inputs": {"source_sentence": "a", "sentences": ["b", "c"]}, "parameters": {}}`,
+	"/pipeline/text-classification":      `{"inputs": "a cat", "parameters": {"top_k": 2, "function_to_apply": "sigmoid"}}`,
 	"/pipeline/zero-shot-classification": `{"inputs": ["a cat", "b"], "parameters": {"candidate_labels": ["x", "y"], ` +
 		`"hypothesis_template": "It is {}.", "multi_label": true}}`,
 	"/pipeline/token-classification": `{"inputs": ["a cat", "b"], "parameters": {"aggregation_strategy": "none", ` +
@@ -135,7 +136,7 @@ func damage(r *rand.Rand, text []byte) []byte {
 
 // TestMutations sends requests of every route that were changed at random: what is wrong is the request, and nothing is left of it.
 func TestMutations(t *testing.T) {
-	s, _ := start(t, Options{MaxTexts: 64}, served(everyTask...)...)
+	s, _ := start(t, Options{MaxTexts: 64}, append(served(everyTask...), imageModels("vit")...)...)
 	routes := 0
 	for _, route := range s.routes {
 		if route.request == nil {

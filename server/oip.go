@@ -118,7 +118,7 @@ func (c *call) named() (*entry, *opened, error) {
 	if v := c.request.PathValue("version"); v != "" && v != modelVersion {
 		return nil, nil, failf(http.StatusNotFound, "", "unknown version %q: want %s", v, modelVersion)
 	}
-	return c.open(c.request.PathValue("model"))
+	return c.open(c.request.PathValue("model"), ofTexts)
 }
 
 // oipInfer is a route, whose body may have binary tensors after its JSON.

@@ -151,7 +151,7 @@ type ollamaShown struct {
 }
 
 func (c *call) ollamaShow(q *ollamaShowRequest) (a ollamaShown, err error) {
-	e, m, err := c.open(q.Model + q.Name)
+	e, m, err := c.open(q.Model+q.Name, ofTexts)
 	if err != nil {
 		return a, err
 	}

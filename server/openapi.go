@@ -199,6 +199,7 @@ var examples = map[reflect.Type]string{
 	reflect.TypeFor[teiDecodeRequest]():        `{"ids": [5, 6]}`,
 	reflect.TypeFor[teiRerankRequest]():        `{"query": "where do cats sleep?", "texts": ["on the mat", "at the bank"]}`,
 	reflect.TypeFor[teiAny]():                  `{"inputs": "a cat"}`,
+	reflect.TypeFor[hfImages]():                `{"inputs": "data:image/gif;base64,` + smallGIF + `"}`,
 	reflect.TypeFor[hfZeroShotRequest]():       `{"inputs": "I like it", "parameters": {"candidate_labels": ["praise", "complaint"]}}`,
 	reflect.TypeFor[hfTagRequest]():            `{"inputs": "Ada met Charles in London", "parameters": {"aggregation_strategy": "simple"}}`,
 	reflect.TypeFor[hfAnswerRequest]():         `{"inputs": {"question": "Who met Charles?", "context": "Ada met Charles."}}`,
@@ -218,6 +219,9 @@ var examples = map[reflect.Type]string{
 		{"name": "attention_mask", "shape": [1, 2], "datatype": "INT64", "data": [1, 1]},
 		{"name": "token_type_ids", "shape": [1, 2], "datatype": "INT64", "data": [0, 0]}]}`,
 }
+
+// smallGIF is an image of one pixel in base64.
+const smallGIF = "R0lGODdhAQABAIAAAP///wAAACwAAAAAAQABAAACAkQBADs="
 
 var pathParameter = regexp.MustCompile(`\{(\w+)\}`)
 
@@ -244,7 +248,7 @@ func (s *Server) description() schema {
 		security = append(security, schema{"key": []string{}})
 	}
 	return schema{"openapi": "3.0.3",
-		"info": schema{"title": "rlxc", "version": s.options.Version, "description": "Models of text over HTTP. " +
+		"info": schema{"title": "rlxc", "version": s.options.Version, "description": "Models of texts and images over HTTP. " +
 			"A path may follow /models/NAME, which chooses the model where the protocol has no field for it."},
 		"paths": paths, "security": security,
 		"components": schema{"schemas": d.components, "securitySchemes": schema{"key": schema{"type": "http", "scheme": "bearer"}}}}
@@ -295,6 +299,9 @@ func (r *route) operation(d *describer) schema {
 		body, needed := d.of(r.request, true), d.object(r.request)["required"] != nil
 		o["requestBody"] = schema{"required": needed, "content": schema{"application/json": schema{"schema": body,
 			"example": json.RawMessage(examples[r.request])}}}
+		if _, ok := reflect.New(r.request).Interface().(fileRequest); ok {
+			o["requestBody"].(schema)["content"].(schema)["image/*"] = schema{"schema": schema{"type": "string", "format": "binary"}}
+		}
 	}
 	return o
 }

@@ -13,6 +13,7 @@ import (
 	"reflect"
 	"strings"
 
+	"github.com/rlxc/rlxc"
 	"github.com/rlxc/rlxc/internal/memory"
 	"github.com/rlxc/rlxc/pipeline"
 	"github.com/rlxc/rlxc/tokenizer"
@@ -74,6 +75,7 @@ func (s *Server) table() []route {
 			about: "The model's own task, as a route of text-embeddings-inference or a task of Hugging Face."},
 
 		post("/pipeline/feature-extraction", huggingFace, "Vectors of texts.", (*call).teiEmbed),
+		post("/pipeline/image-feature-extraction", huggingFace, "Vectors of images.", (*call).hfEmbedImages),
 		post("/pipeline/sentence-similarity", huggingFace, "Similarities of texts to one text.", (*call).teiSimilarity),
 		post("/pipeline/text-classification", huggingFace, "Labels of texts, the most likely first.", (*call).hfClassify),
 		post(zeroShotPath, huggingFace, "Scores of labels that the model was not trained on.",
@@ -267,6 +269,14 @@ func (c *call) read(w http.ResponseWriter, routes []route, to *route) (any, erro
 	}
 	share := c.share()
 	c.body = share.Reader(http.MaxBytesReader(w, c.request.Body, most+1), most)
+	qs := make([]any, len(routes))
+	for i, x := range routes {
+		qs[i] = reflect.New(x.request).Interface()
+	}
+	if i, err := c.readFile(qs); i >= 0 || err != nil {
+		*to = routes[max(i, 0)]
+		return qs[max(i, 0)], err
+	}
 	in := c.body
 	if c.request.ContentLength == 0 { // as of clients that have nothing to say
 		in = strings.NewReader("{}")
@@ -277,10 +287,6 @@ func (c *call) read(w http.ResponseWriter, routes []route, to *route) (any, erro
 	}
 	if head != nil {
 		in = head
-	}
-	qs := make([]any, len(routes))
-	for i, x := range routes {
-		qs[i] = reflect.New(x.request).Interface()
 	}
 	i, err := newScanner(in, share, c.server.options.MaxTexts).decode(qs...)
 	if head != nil && err == nil && head.N > 0 {
@@ -320,8 +326,9 @@ type call struct {
 	record  *record
 	body    io.Reader // what is left of it
 	dones   []func()
-	cuts    []string // entries of cutHeader
-	strict  bool     // a text that is too long is an error
+	cuts    []string      // entries of cutHeader
+	strict  bool          // a text that is too long is an error
+	trained pipeline.Task // task of the model that takes has opened; empty before
 }
 
 func (c *call) end() {
@@ -331,14 +338,14 @@ func (c *call) end() {
 }
 
 // open finds the model of the request: by its path, by name, or by the tasks that the route is for.
-func (c *call) open(name string, tasks ...pipeline.Task) (*entry, *opened, error) {
-	of, _ := c.ctx.Value(modelKey{}).(string)
-	e, err := c.server.find(cmp.Or(of, name), tasks)
+func (c *call) open(name string, of medium, tasks ...pipeline.Task) (*entry, *opened, error) {
+	path, _ := c.ctx.Value(modelKey{}).(string)
+	e, err := c.server.find(cmp.Or(path, name), of, tasks...)
 	if err != nil {
 		return nil, nil, err
 	}
-	if of != "" && name != "" {
-		switch named, err := c.server.find(name, nil); {
+	if path != "" && name != "" {
+		switch named, err := c.server.find(name, of); {
 		case err != nil:
 			return nil, nil, err
 		case named != e:
@@ -357,18 +364,39 @@ func (c *call) open(name string, tasks ...pipeline.Task) (*entry, *opened, error
 
 // text opens a model that takes texts.
 func (c *call) text(name string, tasks ...pipeline.Task) (*pipeline.Model, error) {
-	e, m, err := c.open(name, tasks...)
-	if err == nil && m.text == nil {
-		err = failf(http.StatusUnprocessableEntity, "model", "the model %q takes only tensors: use /v2/models/%s/infer", e.Name, e.Name)
-	}
+	m, err := c.takes(name, ofTexts, tasks...)
 	if err != nil {
 		return nil, err
 	}
 	return m.text, nil
 }
 
+// takes opens a model that takes inputs of a medium.
+func (c *call) takes(name string, of medium, tasks ...pipeline.Task) (*opened, error) {
+	e, m, err := c.open(name, of, tasks...)
+	switch {
+	case err != nil:
+		return nil, err
+	case m.text == nil && m.images == nil:
+		return nil, tensorsAlone(e)
+	case m.text == nil && of != ofImages:
+		return nil, failf(http.StatusUnprocessableEntity, "model", "the model %q takes images and no texts", e.Name)
+	case m.images == nil && of != ofTexts:
+		return nil, failf(http.StatusUnprocessableEntity, "model", "the model %q takes texts and no images", e.Name)
+	}
+	if can := m.tasks(of); len(can) > 0 {
+		c.trained = can[0]
+	}
+	return m, nil
+}
+
+// tensorsAlone is the error of a request of texts or images for a model that takes neither.
+func tensorsAlone(e *entry) error {
+	return failf(http.StatusUnprocessableEntity, "model", "the model %q takes only tensors: use /v2/models/%s/infer", e.Name, e.Name)
+}
+
 // explain turns errors of the model into errors of the request.
-func (c *call) explain(err error, m *pipeline.Model) error {
+func (c *call) explain(err error, m interface{ Program() *rlxc.Program }) error {
 	if f, ok := context.Cause(c.ctx).(*failure); ok && err != nil { // a text is too long
 		return f
 	}
@@ -378,21 +406,24 @@ func (c *call) explain(err error, m *pipeline.Model) error {
 			outputs = append(outputs, fmt.Sprintf("%s [%s]", v.Name, strings.Join(v.Shape, ", ")))
 		}
 		return &failure{status: http.StatusUnprocessableEntity, field: "model", cause: err,
-			text: fmt.Sprintf("the model %s cannot do this: it was trained to %s, and returns %s", c.record.model, m.Task,
+			text: fmt.Sprintf("the model %s cannot do this: it was trained to %s, and returns %s", c.record.model, c.trained,
 				strings.Join(outputs, ", "))}
 	}
 	return err
 }
 
 // check bounds how many texts a request has.
-func (c *call) check(field string, n int) error {
+func (c *call) check(field string, n int) error { return c.bound(field, "text", n) }
+
+// bound bounds how many inputs a request has. what names one of them.
+func (c *call) bound(field string, what ours, n int) error {
 	switch most := c.server.options.MaxTexts; {
 	case n == 0 && field == "inputs":
 		return errEmpty
 	case n == 0:
-		return invalid(field, "it is empty: want at least one text")
+		return invalid(field, "it is empty: want at least one %s", what)
 	case n > most:
-		return failf(http.StatusRequestEntityTooLarge, field, "field %q: %d texts, more than the maximum of %d", field, n, most)
+		return failf(http.StatusRequestEntityTooLarge, field, "field %q: %d %ss, more than the maximum of %d", field, n, what, most)
 	}
 	return nil
 }

@@ -49,6 +49,9 @@ type Options struct {
 	MaxHeld     int64
 	// MaxTexts is the maximum number of texts per request. 0 means 2048.
 	MaxTexts int
+	// ImageHosts are the hosts whose URLs may stand for images in requests: HOST for the ports 80 and 443, or HOST:PORT. The server fetches
+	// no other URLs. A host must have a public address, unless it is named by its address.
+	ImageHosts []string
 	// Timeout is the maximum time of a request. 0 means a minute.
 	Timeout time.Duration
 	// NoTruncate refuses texts that are longer than the model takes, unless the request asks to truncate them.
@@ -97,6 +100,7 @@ type Server struct {
 	metrics *metrics
 	mux     *http.ServeMux
 	routes  []route
+	fetcher *fetcher // fetches images that are given as URLs
 
 	running   *memory.Pool // of what is answered, be it with a refusal
 	pool      *memory.Pool // of the requests
@@ -120,6 +124,9 @@ func New(ctx context.Context, models []Model, o Options) (*Server, error) {
 	}
 	var err error
 	if s.origins, err = newOrigins(s.options.Origins); err != nil {
+		return nil, err
+	}
+	if s.fetcher, err = newFetcher(s.options.ImageHosts); err != nil {
 		return nil, err
 	}
 	s.pool, s.open = memory.NewPool(s.options.MaxHeld, s.options.MaxRequests), memory.NewPool(mostOpen*2*memory.Base, mostOpen)

@@ -346,7 +346,7 @@ func refusesParts(t *testing.T, s http.Handler, path, body string) {
 
 // TestOpenAPI holds requests and answers, right and wrong ones, to the server's own description.
 func TestOpenAPI(t *testing.T) {
-	s, h := start(t, Options{NoTruncate: true}, served(everyTask...)...)
+	s, h := start(t, Options{NoTruncate: true}, append(served(everyTask...), imageModels("vit")...)...)
 	_, text := ask(t, "GET", h.URL+"/openapi.json", "", nil)
 	doc, err := openapi3.NewLoader().LoadFromData([]byte(text))
 	require.NoError(t, err)
@@ -464,12 +464,19 @@ func TestOpenAPI(t *testing.T) {
 			"priority": 1}`, 200, `"int8":[[`},
 		{"POST", "/v2/embed", `{"texts": ["a cat"], "embedding_types": ["int4"]}`, 422,
 			`want float, base64, binary, ubinary, int8 or uint8`},
-		{"POST", "/v2/embed", `{"texts": ["a cat"], "images": ["data:"]}`, 422, `field \"images\": it is not supported`},
+		{"POST", "/v2/embed", `{"texts": ["a cat"], "images": ["data:"]}`, 422, `one of texts, images and inputs`},
+		{"POST", "/v2/embed", `{"images": ["data:image/gif;base64,` + smallGIF + `"]}`, 200, ""},
+		{"POST", "/v1/embeddings", `{"input": [{"image": "` + smallGIF + `"}], "input_type": "query"}`, 200, ""},
+		{"POST", "/v1/embeddings", `{"modality": "image", "input": "` + smallGIF + `"}`, 200, ""},
+		{"POST", "/v1/embeddings", `{"input": [{"text": "a"}, "b", [5]]}`, 200, ""},
+		{"POST", "/v1/embeddings", `{"input": [{"video": "a"}]}`, 400, `\"input[0].video\"`},
+		{"POST", "/pipeline/image-feature-extraction", `{"inputs": "data:image/gif;base64,` + smallGIF + `"}`, 200, ""},
+		{"POST", "/pipeline/image-feature-extraction", `{"inputs": [""]}`, 422, `image 0`},
 		{"POST", "/v2/embed", `{"texts": ["a cat"], "input_type": "image"}`, 422, `field \"input_type\"`},
 		{"POST", "/v2/embed", `{"texts": [` + long + `], "truncate": "NONE"}`, 413, `field \"texts\"`},
 		{"POST", "/v2/embed", `{"texts": [` + long + `], "truncate": "START"}`, 200, ""},
-		{"POST", "/v2/embed", `{"texts": ["a"], "inputs": [{"content": []}]}`, 422, `one of texts and inputs`},
-		{"POST", "/v2/embed", `{"inputs": [{"content": [{"type": "image_url", "text": "a"}]}]}`, 422, `inputs[0].content[0].type`},
+		{"POST", "/v2/embed", `{"texts": ["a"], "inputs": [{"content": []}]}`, 422, `one of texts, images and inputs`},
+		{"POST", "/v2/embed", `{"inputs": [{"content": [{"type": "image_url", "text": "a"}]}]}`, 422, `inputs[0].content[0]`},
 		{"POST", "/embeddings", `{"input": "a cat", "input_type": "document", "dimensions": 0, "modality": "text"}`, 200, ""},
 		{"POST", "/pipeline/question-answering", `{"inputs": {"question": "a", "context": "\u0007"}}`, 200, "[]"},
 		{"POST", "/embeddings", `{"input": "a cat", "input_type": "prose"}`, 400, `"param":"input_type"`},

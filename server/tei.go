@@ -451,7 +451,7 @@ type teiInfo struct {
 }
 
 func (c *call) teiInfo() (a teiInfo, err error) {
-	e, opened, err := c.open("")
+	e, opened, err := c.open("", ofTexts)
 	if err != nil {
 		return a, err
 	}
@@ -460,6 +460,9 @@ func (c *call) teiInfo() (a teiInfo, err error) {
 		Truncate: !o.NoTruncate, Workers: runtime.GOMAXPROCS(0), Version: o.Version}
 	m := opened.text
 	if m == nil {
+		if opened.images != nil {
+			a.Kind.Embedding = &teiPooling{"image"}
+		}
 		return a, nil
 	}
 	a.MaxLength = m.MaxLength
@@ -502,19 +505,32 @@ var forTask = map[pipeline.Task][]string{pipeline.Embedding: {"/similarity", "/e
 	pipeline.Classifying: {zeroShotPath, "/pipeline/text-classification"},
 	pipeline.Answering:   {"/pipeline/question-answering"}, pipeline.Filling: {"/pipeline/fill-mask"}}
 
+// forImageTask lists, by the tasks of models of images, the paths of their routes.
+var forImageTask = map[pipeline.Task]string{pipeline.Embedding: "/pipeline/image-feature-extraction"}
+
 // teiAny finds what the model was made for.
 func (c *call) teiAny() (routes []route, err error) {
-	m, err := c.text("")
+	e, m, err := c.open("", ofTexts)
 	if err != nil {
 		return nil, err
 	}
 	c.ctx = context.WithValue(c.ctx, modelKey{}, c.record.model)
-	for _, path := range forTask[m.Task] {
+	var paths []string
+	if m.text != nil {
+		paths = append(paths, forTask[m.text.Task]...)
+	}
+	for _, task := range m.tasks(ofImages) {
+		paths = append(paths, forImageTask[task])
+	}
+	for _, path := range paths {
 		for _, r := range c.server.routes {
-			if r.path == path && r.protocol != cohere && (path != zeroShotPath || m.Can(pipeline.ZeroShot)) {
+			if r.path == path && r.protocol != cohere && (path != zeroShotPath || m.text.Can(pipeline.ZeroShot)) {
 				routes = append(routes, r)
 			}
 		}
 	}
-	return routes, nil
+	if len(routes) == 0 {
+		err = tensorsAlone(e)
+	}
+	return routes, err
 }

@@ -123,6 +123,8 @@ SIGHUP opens the model files again without failing a request.`,
 		"https://app.example.com; * for any (default the server's own page)")
 	f.StringSliceVar(&s.proxies, "trusted-proxies", nil, "addresses or networks of proxies whose X-Forwarded-For or Forwarded name "+
 		"the client, such as 10.0.0.0/8 (default none)")
+	f.StringSliceVar(&s.options.ImageHosts, "allow-image-urls", nil, "host whose URLs requests may give for images, such as "+
+		"images.example.com or 10.0.0.7:9000 (default none; images are sent as base64)")
 	f.StringVar(&s.cert, "tls-cert", "", "file with the certificate chain, for HTTPS")
 	f.StringVar(&s.key, "tls-key", "", "file with the certificate's key")
 	c.MarkFlagsRequiredTogether("tls-cert", "tls-key")

@@ -26,7 +26,7 @@ type Pool struct {
 	mu    sync.Mutex
 	all   holding
 	peers map[string]*holding
-	lent  int64         // bytes that requests give back without waiting for others: see Share.Borrow
+	lent  int64         // bytes that requests have borrowed and will give back: see Borrow
 	freed chan struct{} // closed at the next Give of lent bytes; nil if no request waits for one
 }
 
@@ -72,7 +72,7 @@ type Share struct {
 	name  string
 	peer  *holding
 	bytes int64 // pool.mu guards it, lent and left
-	lent  int64 // of bytes, those of Borrow
+	lent  int64 // part of bytes that is borrowed
 	left  bool  // whether the request has ended
 }
 

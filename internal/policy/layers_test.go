@@ -79,8 +79,8 @@ var layers = map[string][]string{
 	"server": {
 		"tensors",
 		"{errors encode scan body fields}", // text
-		"{server models intact metrics observe origin peer page debug}", // the server itself
-		"{routes openapi embed cohere tei vllm infinity tasks ollama oip oip_tensor oip_manage grpc}",
+		"{server models intact metrics observe origin peer page debug fetch}", // the server itself
+		"{routes openapi images embed cohere tei vllm infinity tasks ollama oip oip_tensor oip_manage grpc}",
 	},
 }
 
