@@ -106,8 +106,8 @@ func (f *fetcher) allowed(u *url.URL) error {
 // special are networks beside those of netip.Addr's methods that are not public: of carriers, of protocols, for tests, and those that hold
 // addresses of other networks within.
 var special = func() (list []netip.Prefix) {
-	for _, text := range []string{"0.0.0.0/8", "100.64.0.0/10", "192.0.0.0/24", "192.88.99.0/24", "198.18.0.0/15", "240.0.0.0/4", "64:ff9b::/96",
-		"64:ff9b:1::/48", "2001::/23", "2002::/16", "fec0::/10"} {
+	for _, text := range []string{"0.0.0.0/8", "100.64.0.0/10", "192.0.0.0/24", "192.88.99.0/24", "198.18.0.0/15", "240.0.0.0/4",
+		"64:ff9b::/96", "64:ff9b:1::/48", "2001::/23", "2002::/16", "fec0::/10"} {
 		list = append(list, netip.MustParsePrefix(text))
 	}
 	return list

@@ -40,7 +40,8 @@ func TestURLsAreFetchedFromNamedHostsAlone(t *testing.T) {
 	byName := "localhost:" + port
 	to := func(to string) string { return photos.URL + "/to?url=" + url.QueryEscape(to) }
 
-	_, h := start(t, Options{ImageHosts: []string{strings.ToUpper(at), byName, "images.example.com"}, MaxBody: 100000, MaxHeld: 64 << 20}, imageModels("vit")...)
+	_, h := start(t, Options{ImageHosts: []string{strings.ToUpper(at), byName, "images.example.com"}, MaxBody: 100000, MaxHeld: 64 << 20},
+		imageModels("vit")...)
 	for name, x := range map[string]struct {
 		url, want string // want is the error; empty for none
 	}{
@@ -105,7 +106,8 @@ func TestFetchingEndsWithTheRequest(t *testing.T) {
 }
 
 func TestPublicAddresses(t *testing.T) {
-	for text, want := range map[string]bool{"8.8.8.8": true, "2606:4700::1111": true, "127.0.0.1": false, "10.1.2.3": false, "172.16.0.1": false,
+	for text, want := range map[string]bool{"8.8.8.8": true, "2606:4700::1111": true, "127.0.0.1": false, "10.1.2.3": false,
+		"172.16.0.1":  false,
 		"192.168.1.1": false, "169.254.169.254": false, "100.64.0.1": false, "0.0.0.0": false, "255.255.255.255": false, "224.0.0.1": false,
 		"::1": false, "::": false, "fe80::1%eth0": false, "fc00::1": false, "::ffff:127.0.0.1": false, "::ffff:8.8.8.8": true,
 		"64:ff9b::a00:1": false, "2002:a00:1::": false, "ff02::1": false, "fd00:ec2::254": false} {

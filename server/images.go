@@ -59,7 +59,8 @@ func (c *call) explainImages(err error, field string, m *pipeline.ImageModel) er
 }
 
 // imageVectors makes the vectors of images.
-func (c *call) imageVectors(m *pipeline.ImageModel, field string, images []pipeline.Image, asked *int, normalize *bool) ([][]float32, error) {
+func (c *call) imageVectors(m *pipeline.ImageModel, field string, images []pipeline.Image, asked *int, normalize *bool) ([][]float32,
+	error) {
 	vectors, err := m.Embed(c.ctx, images, pipeline.ImageOptions{Normalize: normalize})
 	if err != nil {
 		return nil, c.explainImages(err, field, m)

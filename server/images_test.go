@@ -4,10 +4,14 @@ import (
 	"bytes"
 	"encoding/base64"
 	"fmt"
+	"image"
+	"image/png"
 	"net/http"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -75,14 +79,15 @@ func TestImagesInEveryProtocol(t *testing.T) {
 	forURLs := strings.NewReplacer("+", "-", "/", "_").Replace(plain)
 	both := fmt.Sprintf(`[%q, %q]`, first, second)
 	for name, body := range map[string]string{
-		"infinity":             `{"modality": "image", "input": ` + both + `}`,
-		"Jina":                 fmt.Sprintf(`{"input": [{"image": %q}, {"image": %q}]}`, first, plain),
-		"named":                `{"model": "vit", "modality": "image", "input": ` + both + `}`,
-		"without padding":      fmt.Sprintf(`{"modality": "image", "input": [%q, %q]}`, first, unpadded),
-		"in URLs' alphabet":    fmt.Sprintf(`{"modality": "image", "input": [%q, %q]}`, first, forURLs),
-		"as a query":           `{"modality": "image", "input_type": "query", "input": ` + both + `}`,
-		"in lines":             fmt.Sprintf(`{"modality": "image", "input": [%q, "%s\r\n%s"]}`, first, plain[:76], plain[76:]),
-		"of an unstated type":  fmt.Sprintf(`{"modality": "image", "input": [%q, %q]}`, first, "DATA:application/octet-stream;base64,"+plain),
+		"infinity":          `{"modality": "image", "input": ` + both + `}`,
+		"Jina":              fmt.Sprintf(`{"input": [{"image": %q}, {"image": %q}]}`, first, plain),
+		"named":             `{"model": "vit", "modality": "image", "input": ` + both + `}`,
+		"without padding":   fmt.Sprintf(`{"modality": "image", "input": [%q, %q]}`, first, unpadded),
+		"in URLs' alphabet": fmt.Sprintf(`{"modality": "image", "input": [%q, %q]}`, first, forURLs),
+		"as a query":        `{"modality": "image", "input_type": "query", "input": ` + both + `}`,
+		"in lines":          fmt.Sprintf(`{"modality": "image", "input": [%q, "%s\r\n%s"]}`, first, plain[:76], plain[76:]),
+		"of an unstated type": fmt.Sprintf(`{"modality": "image", "input": [%q, %q]}`, first,
+			"DATA:application/octet-stream;base64,"+plain),
 		"with null beside":     `{"modality": "image", "dimensions": null, "input": ` + both + `}`,
 		"of a type with words": fmt.Sprintf(`{"modality": "image", "input": [%q, %q]}`, first, "data:image/png;name=a.png;base64,"+plain),
 	} {
@@ -161,10 +166,10 @@ func TestBadImagesAreOneError(t *testing.T) {
 		"a data URL without base64": {"/v1/embeddings", `{"modality": "image", "input": "data:image/svg+xml,<svg/>"}`, 400,
 			`image 0: the data URL has no base64`},
 		"a data URL alone": {"/v1/embeddings", `{"modality": "image", "input": "data:"}`, 400, `image 0: the data URL has no base64`},
-		"text in base64":   {"/v1/embeddings", `{"modality": "image", "input": "` + text + `"}`, 400, `image 0: not an image that can be read`},
+		"text in base64":   {"/v1/embeddings", `{"modality": "image", "input": "` + text + `"}`, 400, `image 0: not an image that`},
 		"nothing":          {"/v1/embeddings", `{"modality": "image", "input": ""}`, 400, `image 0: not an image that can be read`},
 		"no images":        {"/v1/embeddings", `{"modality": "image", "input": []}`, 400, `want at least one`},
-		"token ids":        {"/v1/embeddings", `{"modality": "image", "input": [[5, 6]]}`, 400, `input 0 is a list of token ids, and not an image`},
+		"token ids":        {"/v1/embeddings", `{"modality": "image", "input": [[5, 6]]}`, 400, `input 0 is a list of token ids`},
 		"too many": {"/v1/embeddings", `{"modality": "image", "input": [""` + strings.Repeat(`, ""`, 9999) + `]}`, 413,
 			`has more elements than the maximum of 40`},
 		"another modality": {"/v1/embeddings", `{"modality": "audio", "input": ["a"]}`, 400, `want text or image, not \"audio\"`},
@@ -213,8 +218,8 @@ func TestBadImagesAreOneError(t *testing.T) {
 		want             string
 	}{
 		"an image for a route of texts": {"/embed", "image/png", "\x89PNG", 415, "this route takes JSON"},
-		"text as an image":              {"/pipeline/image-feature-extraction", "image/png", "{}", 422, "the image: not an image that can be read"},
-		"a file that is no image":       {"/pipeline/image-feature-extraction", "", "hello", 422, "the image: not an image that can be read"},
+		"text as an image":              {"/pipeline/image-feature-extraction", "image/png", "{}", 422, "the image: not an image that"},
+		"a file that is no image":       {"/pipeline/image-feature-extraction", "", "hello", 422, "the image: not an image that"},
 		"a file as JSON":                {"/pipeline/image-feature-extraction", "application/json", "\x89PNG", 400, "the body is no JSON"},
 		"an empty body":                 {"/pipeline/image-feature-extraction", "", "", 422, `field \"inputs\" is missing`},
 		"an empty image":                {"/pipeline/image-feature-extraction", "image/png", "", 422, `field \"inputs\" is missing`},
@@ -227,4 +232,41 @@ func TestBadImagesAreOneError(t *testing.T) {
 		})
 	}
 	ask(t, "POST", h.URL+"/v1/embeddings", `{"modality": "image", "input": "`+good+`"}`, nil)
+}
+
+// TestImagesWaitForMemory sends more images at once than the server may decode at a time: all are answered, and the requests never hold
+// more than they may.
+func TestImagesWaitForMemory(t *testing.T) {
+	const most = 16 << 20
+	s, h := start(t, Options{MaxHeld: most}, imageModels("vit")...)
+	var b bytes.Buffer
+	require.NoError(t, png.Encode(&b, image.NewNRGBA(image.Rect(0, 0, 600, 600)))) // 3.6 MB to decode
+	source := base64.StdEncoding.EncodeToString(b.Bytes())
+	body := fmt.Sprintf(`{"modality": "image", "input": [%q%s]}`, source, strings.Repeat(fmt.Sprintf(", %q", source), 3))
+	var all sync.WaitGroup
+	for range 8 {
+		all.Go(func() {
+			if status, text := ask(t, "POST", h.URL+"/v1/embeddings", body, nil); status != 200 {
+				t.Errorf("%d: %s", status, text)
+			}
+		})
+	}
+	ended := make(chan bool)
+	go func() { all.Wait(); close(ended) }()
+	for open := true; open; {
+		held, _ := s.pool.Held()
+		require.LessOrEqual(t, held, int64(most))
+		select {
+		case <-ended:
+			open = false
+		default:
+			runtime.Gosched()
+		}
+	}
+	var large bytes.Buffer
+	require.NoError(t, png.Encode(&large, image.NewGray(image.Rect(0, 0, 1500, 1500))))
+	status, text := sendFile(t, h.URL+"/pipeline/image-feature-extraction", "image/png", large.Bytes())
+	require.Equal(t, 413, status)
+	require.Contains(t, text, "the image: the request needs more memory than one request may use: scale it down")
+	quiet(t, s, runtime.NumGoroutine())
 }

@@ -6,11 +6,14 @@ import (
 	"bytes"
 	"compress/gzip"
 	"context"
+	"encoding/base64"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
+	"image"
+	"image/png"
 	"io"
 	"maps"
 	"math/rand/v2"
@@ -327,6 +330,23 @@ func (x *target) http2(n int, window uint32, then func(c net.Conn)) {
 
 // attacks on a server, of one peer.
 var attacks = map[string]func(x *target){
+	"bombs of images": func(x *target) { // of 40 megapixels, which are refused, and of sizes that queue for memory
+		const path = "/models/vit/pipeline/image-feature-extraction"
+		var files, list []string
+		for _, size := range []image.Point{{8000, 5000}, {4000, 1000}, {1050, 4000}} {
+			var b bytes.Buffer
+			require.NoError(x.t, (&png.Encoder{CompressionLevel: png.BestSpeed}).Encode(&b, image.NewNRGBA(image.Rectangle{Max: size})))
+			files = append(files, b.String())
+			list = append(list, strconv.Quote(base64.StdEncoding.EncodeToString(b.Bytes())))
+		}
+		x.refused(path, strings.NewReader(files[0]), "needs more memory than one request may use", "Content-Type", "image/png")
+		each(64, func(i int) {
+			x.send(path, strings.NewReader(files[i%3]), "Content-Type", "image/png")
+			if i%8 == 0 {
+				x.send(path, strings.NewReader(`{"inputs": [`+strings.Repeat(list[1+i/8%2]+",", 5)+list[i/8%3]+`]}`))
+			}
+		})
+	},
 	"announced and not sent": func(x *target) {
 		each(16, func(int) {
 			if c := x.raw(request("/embed", 32<<20) + "{"); c != nil {
@@ -714,7 +734,8 @@ func TestHostileClients(t *testing.T) {
 	require.NoError(t, err)
 	args := []string{"--memory-limit", strconv.Itoa(hostileLimit), "--api-key", "k", "--grpc-address", "127.0.0.1:0",
 		"--read-timeout", "3s", "--timeout", "20s"}
-	for _, model := range []string{"minilm", "rerank", "classify", "splade", "colbert", "nli", "qa", "ner", "gliner", "gliner-words"} {
+	for _, model := range []string{"minilm", "rerank", "classify", "splade", "colbert", "nli", "qa", "ner", "gliner", "gliner-words",
+		"images/vit"} {
 		args = append(args, served+model)
 	}
 	c, url, log := serveProcess(t, args...)

@@ -109,7 +109,7 @@ func TestAnyOrderLeavesThePoolRight(t *testing.T) {
 						require.NotContains(t, p.peers, peer)
 						continue
 					}
-					require.Equal(t, holding{bytes, slots}, *p.peers[peer])
+					require.Equal(t, holding{bytes: bytes, slots: slots}, *p.peers[peer])
 					require.LessOrEqual(t, bytes, p.bytes/2)
 				}
 				for _, r := range all {

@@ -26,13 +26,13 @@ type Pool struct {
 	mu    sync.Mutex
 	all   holding
 	peers map[string]*holding
-	lent  int64         // bytes that requests have borrowed and will give back: see Borrow
-	freed chan struct{} // closed at the next Give of lent bytes; nil if no request waits for one
+	freed chan struct{} // closed when borrowed memory is given back; nil if no request waits for that
 }
 
 type holding struct {
 	bytes int64
 	slots int
+	lent  int64 // part of bytes that is borrowed and will be given back: see Borrow
 }
 
 // A fullError is an error of kind ErrFull. Its text names the bound that was met. It is formatted when it is read: a flood of refused
@@ -174,6 +174,10 @@ func (s *Share) take(n int64) error {
 	return nil
 }
 
+// lendable is the part of the memory, one half, that several borrowers may have together. The rest is for bodies that arrive meanwhile,
+// which do not wait. A single borrower may have more.
+const lendable = 2
+
 // Borrow asks for memory that is needed for a short time, such as that of decoding an image, and returns what gives it back. A borrower
 // must not borrow more before it has given back, nor wait for other requests. Where there is no room, Borrow waits while memory is lent,
 // to this request or to others. It fails as Take does if none is lent, and with ErrOver if the request can never have so much.
@@ -188,15 +192,19 @@ func Borrow(ctx context.Context, n int64) (back func(), err error) {
 			return nil, err
 		}
 		p.mu.Lock()
-		err := s.take(n)
-		if err == nil {
-			p.lent, s.lent = p.lent+n, s.lent+n
-			p.mu.Unlock()
-			return sync.OnceFunc(func() { s.giveBack(n) }), nil
-		}
-		if p.lent == 0 || s.left || n < 0 || n > p.bytes/2-(s.bytes-s.lent) {
-			p.mu.Unlock()
-			return nil, err
+		mayWait := p.all.lent > 0 && !s.left && n >= 0 && n <= p.bytes/2-(s.bytes-s.lent)
+		fits := p.all.lent+n <= p.bytes/lendable && (s.peer.lent == 0 || s.peer.lent+n <= p.bytes/2/lendable)
+		if fits || !mayWait {
+			err := s.take(n)
+			if err == nil {
+				s.lend(n)
+				p.mu.Unlock()
+				return sync.OnceFunc(func() { s.giveBack(n) }), nil
+			}
+			if !mayWait {
+				p.mu.Unlock()
+				return nil, err
+			}
 		}
 		if p.freed == nil {
 			p.freed = make(chan struct{})
@@ -210,12 +218,19 @@ func Borrow(ctx context.Context, n int64) (back func(), err error) {
 	}
 }
 
+// lend adds bytes, which may be negative, to what is borrowed. pool.mu is held.
+func (s *Share) lend(n int64) {
+	s.lent += n
+	s.peer.lent += n
+	s.pool.all.lent += n
+}
+
 // giveBack gives back borrowed memory, and wakes those that wait for it.
 func (s *Share) giveBack(n int64) {
 	p := s.pool
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.lent, s.lent = p.lent-n, s.lent-n
+	s.lend(-n)
 	if !s.left {
 		s.add(-n)
 	}
