@@ -264,8 +264,8 @@ func init() {
 	inside.Proto = func(m any) *onnxpb.ModelProto { return m.(*Model).proto() }
 	inside.Program = func(p any) *engine.Program { return p.(*Program).engine }
 	inside.Session = func(s any) *engine.Session { return s.(*Session).engine }
-	inside.Compile = func(ctx context.Context, m, o any, extend func(*ir.Graph) error) (any, error) {
-		return m.(*Model).compile(ctx, extend, o.(CompileOptions))
+	inside.Compile = func(ctx context.Context, m, o any, part inside.Part, extend func(*ir.Graph) error) (any, error) {
+		return m.(*Model).compile(ctx, part, extend, o.(CompileOptions))
 	}
 }
 

@@ -122,17 +122,17 @@ func (m *Model) Compile(ctx context.Context, o CompileOptions) (*Program, error)
 	if ctx == nil {
 		return nil, engine.WithKind(engine.ErrInput, engine.ErrNoContext)
 	}
-	return m.compile(ctx, nil, o)
+	return m.compile(ctx, engine.Part{}, nil, o)
 }
 
-// compile is Compile with a function that appends nodes to the rewritten graph; nil for none.
-func (m *Model) compile(ctx context.Context, extend func(*ir.Graph) error, o CompileOptions) (*Program, error) {
+// compile is Compile of a part of the model. extend appends nodes to the rewritten graph; nil for none.
+func (m *Model) compile(ctx context.Context, part engine.Part, extend func(*ir.Graph) error, o CompileOptions) (*Program, error) {
 	done, err := m.use()
 	if err != nil {
 		return nil, err
 	}
 	defer done()
-	p, err := engine.CompileExtended(ctx, m.file, m.graph, extend, options.Compile(o))
+	p, err := engine.CompileExtended(ctx, m.file, m.graph, part, extend, options.Compile(o))
 	if err != nil {
 		return nil, err
 	}

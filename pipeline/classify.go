@@ -301,9 +301,9 @@ func (m *Model) activation(logits int) Function {
 
 // ZeroShotOptions are the options of ZeroShot.
 type ZeroShotOptions struct {
-	Template   string // a sentence with {} for the label; empty for "This example is {}."
-	MultiLabel bool   // whether each label applies or not separately, instead of one of them
-	Entailment string // the model's label for entailment, such as LABEL_2; empty for the one that begins with "entail"
+	Template   string // a sentence with {} for the label; empty for "This example is {}.", or for images "This is a photo of {}."
+	MultiLabel bool   // whether each label applies or not separately, instead of one of them; of texts
+	Entailment string // the model's label for entailment, such as LABEL_2; empty for the one that begins with "entail"; of texts
 	Truncated  Truncated
 }
 
@@ -312,27 +312,40 @@ func (d *Description) entailment() int {
 	return slices.IndexFunc(d.config.labels, func(l string) bool { return strings.HasPrefix(strings.ToLower(l), "entail") })
 }
 
+// fillIn returns the template with each label for its {}. It fails with ErrInvalid if there is no label or no {}.
+func fillIn(ctx context.Context, template string, labels []string) ([]string, error) {
+	placeholders := strings.Count(template, "{}")
+	if len(labels) == 0 {
+		return nil, invalidf("no labels: want at least one")
+	} else if placeholders == 0 {
+		return nil, invalidf("the template %.100q has no {} for the label", template)
+	}
+	ask, sentences := memory.Asker(ctx), make([]string, len(labels))
+	for i, label := range labels {
+		if err := ask(int64(len(template) + placeholders*len(label))); err != nil {
+			return nil, err
+		}
+		sentences[i] = strings.ReplaceAll(template, "{}", label)
+	}
+	return sentences, nil
+}
+
 // ZeroShot scores labels that the model was not trained on, the most likely first. It uses a model of natural language inference: the
 // score is how likely the text entails a sentence with the label (W. Yin, J. Hay, D. Roth: Benchmarking zero-shot text classification,
 // 2019). It fails as Embed does, and if there are no labels, the template has no {}, or the model has no label for entailment.
 func (m *Model) ZeroShot(ctx context.Context, texts, labels []string, o ZeroShotOptions) ([][]Score, error) {
-	template := o.Template
-	if template == "" {
-		template = "This example is {}."
+	hypotheses, err := fillIn(ctx, cmp.Or(o.Template, "This example is {}."), labels)
+	if err != nil {
+		return nil, err
 	}
-	entails, placeholders := m.entailment(), strings.Count(template, "{}")
+	entails := m.entailment()
 	if o.Entailment != "" {
 		if entails = slices.Index(m.config.labels, o.Entailment); entails < 0 {
 			return nil, invalidf("the model has no label %.100q for entailment: its labels are %.100s", o.Entailment,
 				listOr(m.config.labels, "no labels"))
 		}
 	}
-	switch {
-	case len(labels) == 0:
-		return nil, invalidf("no labels: want at least one")
-	case placeholders == 0:
-		return nil, invalidf("the template %.100q has no {} for the label", template)
-	case entails < 0:
+	if entails < 0 {
 		return nil, invalidf("a model of natural language inference has a label entailment, but this one has %.100s: "+
 			"name its label for entailment (--entailment)",
 			listOr(m.config.labels, "no labels"))
@@ -341,14 +354,7 @@ func (m *Model) ZeroShot(ctx context.Context, texts, labels []string, o ZeroShot
 	if entails == 0 {
 		contradicts = len(m.config.labels) - 1
 	}
-	ask, hypotheses := memory.Asker(ctx), make([]string, len(labels))
-	for i, label := range labels {
-		if err := ask(int64(len(template) + placeholders*len(label))); err != nil {
-			return nil, err
-		}
-		hypotheses[i] = strings.ReplaceAll(template, "{}", label)
-	}
-	if err := ask(64 * int64(len(texts)*len(labels))); err != nil { // of pairs and their scores
+	if err := memory.Asker(ctx)(64 * int64(len(texts)*len(labels))); err != nil { // of pairs and their scores
 		return nil, err
 	}
 	pairs := make([]Pair, 0, len(texts)*len(labels))

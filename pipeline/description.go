@@ -90,6 +90,10 @@ type config struct {
 	Sentence        struct {
 		Activation *string `json:"activation_fn"`
 	} `json:"sentence_transformers"`
+	Text struct { // keys of a dual encoder's text tower
+		MaxPositions int `json:"max_position_embeddings"`
+	} `json:"text_config"`
+	Scale *float64 `json:"logit_scale_init_value"` // logarithm of a dual encoder's scale of logits before its training
 
 	labels []string // by id
 }
@@ -155,7 +159,7 @@ func readJSON(system files.System, dir, name string, to any) (found bool, err er
 func Describe(path string, o Options) (*Description, error) {
 	d := &Description{models: files.System{FS: o.FS}}
 	d.system = d.models
-	if err := d.locate(path, o.Variant); err != nil {
+	if err := d.locate(path, o.Variant, textFile); err != nil {
 		return nil, err
 	}
 	if err := d.read(o); err != nil {
@@ -256,8 +260,15 @@ const compiledExt = ".rlxc"
 
 const onnxFolder = "onnx"
 
-// locate finds the folder of the configuration and the model file.
-func (d *Description) locate(where, variant string) error {
+// textFile and visionFile are the beginnings of the names of the files of a dual encoder's towers, before the variant.
+const (
+	textFile   = "text_model"
+	visionFile = "vision_model"
+)
+
+// locate finds the folder of the configuration and the model file: of a folder with a file for each tower, the file
+// whose name begins with tower.
+func (d *Description) locate(where, variant, tower string) error {
 	info, err := d.models.Stat(where)
 	if err != nil {
 		return err
@@ -307,7 +318,7 @@ func (d *Description) locate(where, variant string) error {
 			}
 		}
 	}
-	file, err := choose(d.Variants, variant)
+	file, err := choose(d.Variants, variant, tower)
 	if err != nil {
 		return fmt.Errorf("folder %s: %w", where, err)
 	}
@@ -324,7 +335,7 @@ func (d *Description) locate(where, variant string) error {
 // or if the folder has no such file. A table of static embeddings is none.
 func ModelFile(folder, variant string) (string, error) {
 	d := &Description{}
-	err := d.locate(folder, variant)
+	err := d.locate(folder, variant, "")
 	if err == nil && d.static != nil {
 		return "", d.noModel()
 	}
@@ -340,15 +351,17 @@ func isModel(name string) bool {
 	return strings.HasSuffix(name, ".onnx") || strings.HasSuffix(name, compiledExt)
 }
 
-// choose picks a model file: model.onnx, in the folder onnx first, or that of a variant ("quantized" is model_quantized.onnx).
-func choose(files []string, variant string) (string, error) {
+// choose picks a model file: that of the tower, or else model.onnx, in the folder onnx first, or that of a variant ("quantized" is
+// model_quantized.onnx).
+func choose(files []string, variant, tower string) (string, error) {
 	if len(files) == 0 {
 		return "", errors.New("no .onnx file in it or in its subfolder onnx: export the model, for example with: optimum-cli " +
 			"export onnx")
 	}
-	names := []string{"model.onnx"}
+	names := []string{tower + ".onnx", "model.onnx"}
 	if variant != "" {
-		names = []string{variant, variant + ".onnx", "model_" + variant + ".onnx", "model-" + variant + ".onnx"}
+		names = []string{variant, variant + ".onnx", tower + "_" + variant + ".onnx", "model_" + variant + ".onnx",
+			"model-" + variant + ".onnx"}
 	}
 	for _, name := range names {
 		for _, file := range files {
@@ -367,7 +380,8 @@ func choose(files []string, variant string) (string, error) {
 }
 
 // Files chooses the files of a repository that this package needs: configuration, tokenizer, the weights of small modules, and one
-// variant of the model with its external data. Pass it to hub.Client.Snapshot.
+// variant of the model with its external data. Of a dual encoder without a file of both towers, it chooses the files of the two towers.
+// Pass it to hub.Client.Snapshot.
 func Files(variant string) func(paths []string) []string {
 	return func(paths []string) []string {
 		var models, out []string
@@ -376,10 +390,20 @@ func Files(variant string) func(paths []string) []string {
 				models = append(models, p)
 			}
 		}
-		model, err := choose(models, variant)
+		model, err := choose(models, variant, "")
+		chosen := []string{model}
+		if err != nil { // not one file
+			text, failed := choose(models, variant, textFile)
+			vision, failed2 := choose(models, variant, visionFile)
+			if errors.Join(failed, failed2) == nil {
+				chosen, err = []string{text, vision}, nil
+			}
+		}
 		for _, p := range paths {
 			switch {
-			case err == nil && (p == model || strings.HasPrefix(p, model+"_") || strings.HasPrefix(p, model+".")):
+			case err == nil && slices.ContainsFunc(chosen, func(model string) bool {
+				return p == model || strings.HasPrefix(p, model+"_") || strings.HasPrefix(p, model+".")
+			}):
 			case isSetting(p):
 			case p == staticFile && mayBeStatic(paths):
 			default:
@@ -426,8 +450,15 @@ func (d *Description) readConfig() error {
 	if len(c.Architectures) > 0 {
 		d.note("architecture", "config.json", "%s", strings.Join(c.Architectures, ", "))
 	}
+	if c.isSigLIP() && c.Text.MaxPositions == 0 {
+		c.Text.MaxPositions = 64 // of all published models, whose files may leave it out
+	}
 	return nil
 }
+
+// isSigLIP reports whether the model is a SigLIP or SigLIP2. Such a model was trained on texts padded to its number of positions, without a
+// mask, so that the padding changes vectors.
+func (c *config) isSigLIP() bool { return strings.HasPrefix(c.ModelType, "siglip") }
 
 // read reads the configuration.
 func (d *Description) read(o Options) error {
@@ -612,10 +643,7 @@ func (d *Description) findLength(o Options) error {
 	if _, err := readJSON(system, dir, "tokenizer_config.json", &limits); err != nil {
 		return err
 	}
-	positions := d.config.MaxPositions
-	if positions == 0 {
-		positions = d.config.Positions
-	}
+	positions := cmp.Or(d.config.MaxPositions, d.config.Positions, d.config.Text.MaxPositions)
 	if positions > 0 {
 		positions -= d.config.firstPosition()
 	}

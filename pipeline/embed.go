@@ -181,7 +181,11 @@ func (m *Model) embed(ctx context.Context, texts []string, o EmbedOptions, put f
 	}
 	sequences, ask := make([]*sequence, len(encodings)), memory.Asker(ctx)
 	for i, e := range encodings {
-		sequences[i] = &sequence{ids: e.InputIDs, types: e.TokenTypeIDs, skip: skip, take: func(b *batch, at int) error {
+		ids, types := e.InputIDs, e.TokenTypeIDs
+		for m.config.isSigLIP() && len(ids) < m.config.Text.MaxPositions {
+			ids, types = append(ids, m.engine.layout.pad), append(types, 0)
+		}
+		sequences[i] = &sequence{ids: ids, types: types, skip: skip, take: func(b *batch, at int) error {
 			v, err := b.textVector(from, at)
 			if err != nil {
 				return err

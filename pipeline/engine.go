@@ -46,7 +46,7 @@ func (s *sequence) extent() extent {
 type picture struct {
 	pixels
 	values []float32
-	of     pixels        // of the image itself, upright
+	of     pixels        // size of the image itself, upright
 	shape  imaging.Shape // where the image is in the tensor
 }
 

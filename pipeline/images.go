@@ -38,7 +38,7 @@ type ImageOptions struct {
 // An ImageModel is an opened and compiled vision model, with the image processor that its files describe. Many goroutines may use it at
 // once: their images share batches.
 type ImageModel struct {
-	Task  Task      // what the model was made for
+	Task  Task      // the first of imageTasks that the model does
 	Found []Finding // settings, each with its file
 
 	run       Model // programs, engine and schedule; it has no tokenizer and no heads
@@ -46,6 +46,7 @@ type ImageModel struct {
 	detector  *detector // form of the outputs; nil if the model does not find objects
 	pixels    *pixelEngine
 	does      map[Task]*imageOutputs // what the model can do; Task is a key
+	zeroShot  *zeroShot              // nil unless the folder has the text tower, too
 	pooling   Pooling                // how an output with a vector for each patch becomes one vector; empty if the model pools
 	normalize bool
 }
@@ -98,12 +99,7 @@ func (m *ImageModel) open(ctx context.Context, what string, o Options) (err erro
 	}
 	d := &Description{models: files.System{FS: o.FS}}
 	d.system = d.models
-	for _, tower := range []string{onnxFolder + "/vision_model.onnx", "vision_model.onnx"} {
-		if file := filepath.Join(path, filepath.FromSlash(tower)); o.Variant == "" && d.models.IsFile(file) {
-			path = file
-		}
-	}
-	if err := d.locate(path, o.Variant); err != nil {
+	if err := d.locate(path, o.Variant, visionFile); err != nil {
 		return err
 	}
 	m.run.Description = d
@@ -124,10 +120,11 @@ func (m *ImageModel) open(ctx context.Context, what string, o Options) (err erro
 	if m.run.model, err = d.OpenModel(); err != nil {
 		return err
 	}
-	if m.pixels, err = newPixelEngine(m.run.model, o.Compile.Dims); err != nil {
+	part := visionTower.of(m.run.model)
+	if m.pixels, err = newPixelEngine(m.run.model, part.inputs, o.Compile.Dims); err != nil {
 		return cmp.Or(missing, err)
 	}
-	if err := m.findTasks(o.Pooling); err != nil {
+	if err := m.findTasks(part.outputs, o.Pooling); err != nil {
 		return err
 	}
 	if err := m.describeObjects(); err != nil {
@@ -136,13 +133,14 @@ func (m *ImageModel) open(ctx context.Context, what string, o Options) (err erro
 	if m.processor == nil {
 		return missing
 	}
+	m.findZeroShot(path, part.keep != nil, o)
 	m.normalize = o.Normalize != nil && *o.Normalize
 	d.Task = m.Task
 	d.note("task", "the model", "%s", m.Task)
 	m.Found = d.Found
 	o = o.Defaults()
 	o.Compile.Unpad = false
-	if err := m.run.compile(ctx, o, o.sessions()); err != nil {
+	if err := m.run.compile(ctx, o, o.sessions(), part.keep); err != nil {
 		return err
 	}
 	for _, does := range m.does {
@@ -160,14 +158,13 @@ func (m *ImageModel) open(ctx context.Context, what string, o Options) (err erro
 }
 
 // findTasks sets what the model can do. A pooling that the caller chooses asks for vectors.
-func (m *ImageModel) findTasks(pooling Pooling) error {
+func (m *ImageModel) findTasks(all []rlxc.ValueInfo, pooling Pooling) error {
 	if pooling != "" {
 		if err := oneOf("pooling", pooling, Poolings()); err != nil {
 			return err
 		}
 		m.pooling = pooling
 	}
-	all := m.run.model.Outputs()
 	var want []string
 	for _, t := range imageTasks {
 		if pooling != "" && t.task != Embedding {
@@ -186,22 +183,29 @@ func (m *ImageModel) findTasks(pooling Pooling) error {
 	return nil
 }
 
-// Can reports whether the model does a task: Embedding, or one that its outputs are for.
-func (m *ImageModel) Can(task Task) bool { return m.does[task] != nil }
+// Can reports whether the model does a task: its outputs are for it, or for ZeroShot it is a dual encoder, whose files have both towers.
+func (m *ImageModel) Can(task Task) bool {
+	return m.does[task] != nil || task == ZeroShot && m.zeroShot != nil
+}
 
 // outputs returns the outputs that calls of a task read. It fails with ErrTask if the model does not do the task.
 func (m *ImageModel) outputs(task Task) (*imageOutputs, error) {
 	if does := m.does[task]; does != nil {
 		return does, nil
 	}
-	return nil, kindError{fmt.Errorf("pipeline: %s cannot %s images: it returns %s, and was trained to %s", m.run.Description.Model, task,
+	return nil, m.lacks(task)
+}
+
+// lacks is the error of a task that the model does not do.
+func (m *ImageModel) lacks(task Task) error {
+	return kindError{fmt.Errorf("pipeline: %s cannot %s images: it returns %s, and was trained to %s", m.run.Description.Model, task,
 		shapesOf(m.run.model.Outputs()), m.Task), ErrTask}
 }
 
 // findVectors chooses the output from which vectors are made, and the pooling of the vectors of patches.
 func findVectors(m *ImageModel, all []rlxc.ValueInfo) []output {
 	const patches = "last_hidden_state" // [batch, patches, size]
-	for _, name := range []string{"image_embeds", "pooler_output", patches} {
+	for _, name := range []string{visionTower.embeds, poolerName, patches} {
 		i := slices.Index(namesOf(all), name)
 		switch {
 		case i < 0 || name != patches && m.pooling != "":
@@ -236,7 +240,7 @@ func (m *ImageModel) Program() *rlxc.Program { return m.run.programs[0] }
 func (m *ImageModel) State() State { return m.run.State() }
 
 // Close waits for running batches and releases all memory. Waiting calls and later ones fail with rlxc.ErrClosed, as a second Close does.
-func (m *ImageModel) Close() error { return m.run.Close() }
+func (m *ImageModel) Close() error { return errors.Join(m.run.Close(), m.zeroShot.close()) }
 
 // imagesAtOnce is how many images a call decodes before it runs them: their tensors are in memory together, 0.6 MB each at 224×224 pixels.
 const imagesAtOnce = 32
@@ -417,12 +421,12 @@ type pixelEngine struct {
 }
 
 // pixelNames are the names of the input of pixels: transformers' and that of YOLO exports.
-var pixelNames = []string{"pixel_values", "images"}
+var pixelNames = []string{pixelsName, "images"}
 
-// newPixelEngine reads the inputs of a model, whose sizes dims fixes. The engine runs once padded is set.
-func newPixelEngine(model *rlxc.Model, dims map[string]int) (*pixelEngine, error) {
+// newPixelEngine reads the inputs of a model or of its tower, whose sizes dims fixes. The engine runs once padded is set.
+func newPixelEngine(model *rlxc.Model, inputs []rlxc.ValueInfo, dims map[string]int) (*pixelEngine, error) {
 	e := &pixelEngine{}
-	inputs, _ := fixed(model.Inputs(), model.Dims(), dims)
+	inputs, _ = fixed(inputs, model.Dims(), dims)
 	for _, v := range inputs {
 		switch {
 		case slices.Contains(pixelNames, v.Name):

@@ -64,11 +64,11 @@ func TestVariants(t *testing.T) {
 	files := []string{"model.onnx", "onnx/model.onnx", "onnx/model_fp16.onnx", "onnx/model_O2.onnx"}
 	for variant, want := range map[string]string{"": "model.onnx", "fp16": "onnx/model_fp16.onnx", "model_O2": "onnx/model_O2.onnx",
 		"onnx/model_O2.onnx": "onnx/model_O2.onnx"} {
-		got, err := choose(files, variant)
+		got, err := choose(files, variant, "")
 		require.NoError(t, err)
 		require.Equal(t, want, got)
 	}
-	_, err := choose(files, "int8")
+	_, err := choose(files, "int8", "")
 	require.ErrorContains(t, err, `it has no variant "int8": choose one of model.onnx`)
 	want := Files("fp16")([]string{"config.json", "README.md", "model.safetensors", "onnx/model.onnx", "onnx/model_fp16.onnx",
 		"onnx/model_fp16.onnx_data", "1_Pooling/config.json", "2_Dense/model.safetensors", "2_Dense/pytorch_model.bin", "tokenizer.json",

@@ -128,6 +128,9 @@ type outputs struct {
 	judged  output // logits of the last token of each text, that the model's head takes of logits
 }
 
+// poolerName is an output that is a vector of a text or an image. Of BERT it was trained for something else, and is not taken.
+const poolerName = "pooler_output"
+
 // outputNames are the names that exporters give to outputs, in order of preference.
 var outputNames = []struct {
 	to    func(*outputs) *output
@@ -150,7 +153,7 @@ var outputNames = []struct {
 // findOutputs identifies the model's outputs by name, and if no name is known, by form. The layout is that of the model's own symbols.
 func (d *Description) findOutputs(model *rlxc.Model, l *layout) (outputs, error) {
 	var o outputs
-	infos := model.Outputs()
+	infos := textTower.of(model).outputs
 	used := map[string]bool{}
 	for _, kind := range outputNames {
 		for _, name := range kind.names {
@@ -175,14 +178,17 @@ func (d *Description) findOutputs(model *rlxc.Model, l *layout) (outputs, error)
 			o.hidden = found
 		case f.perText() && o.logits == none && o.start == none && (d.Task == Classifying || d.Task == Reranking):
 			o.logits = found
-		case f == textVectors && o.pooled == none && v.Name != "pooler_output":
+		case f == textVectors && o.pooled == none && v.Name != poolerName:
 			o.pooled = found
 		}
+	}
+	if o.pooled.name == "" && d.config.isSigLIP() && slices.Contains(namesOf(infos), poolerName) {
+		o.pooled = output{poolerName, textVectors}
 	}
 	if d.gliner != nil {
 		o = outputs{spans: output{o.logits.name, wordScores}}
 	}
-	if o == (outputs{}) && len(infos) > 0 && infos[0].Name != "pooler_output" {
+	if o == (outputs{}) && len(infos) > 0 && infos[0].Name != poolerName {
 		return o, fmt.Errorf("%s returns %s: want vectors, logits or start and end logits", model.Name(), shapesOf(infos))
 	}
 	return o, nil
@@ -192,7 +198,7 @@ func (d *Description) findOutputs(model *rlxc.Model, l *layout) (outputs, error)
 // that reranks. newHead returns nil if the files name no modules and the model has no logits of words, and if its outputs are not of
 // tokens.
 func (d *Description) newHead(model *rlxc.Model, l *layout, o *outputs, judges bool) *head {
-	infos := model.Outputs()
+	infos := textTower.of(model).outputs
 	names := namesOf(infos)
 	ofTokens := func(x output) bool {
 		return x.form == tokenVectors && l.all(infos[slices.Index(names, x.name)].Shape[1])

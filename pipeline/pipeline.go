@@ -30,6 +30,7 @@ import (
 	"github.com/rlxc/rlxc/internal/files"
 	"github.com/rlxc/rlxc/internal/inside"
 	"github.com/rlxc/rlxc/internal/memory"
+	"github.com/rlxc/rlxc/ir"
 	"github.com/rlxc/rlxc/tokenizer"
 )
 
@@ -149,7 +150,8 @@ func open(ctx context.Context, what string, o Options) (_ *Model, err error) {
 			return m, err
 		}
 	}
-	inputs, free := fixed(m.model.Inputs(), m.model.Dims(), o.Compile.Dims)
+	part := textTower.of(m.model)
+	inputs, free := fixed(part.inputs, m.model.Dims(), o.Compile.Dims)
 	shape, err := layoutOf(m.model.Name(), inputs, free, m.config.firstPosition(), m.width())
 	if err != nil {
 		return m, err
@@ -167,10 +169,10 @@ func open(ctx context.Context, what string, o Options) (_ *Model, err error) {
 	if m.judge != nil { // calls keep prefixes
 		shares++
 	}
-	if err := m.compile(ctx, o, shares); err != nil {
+	if err := m.compile(ctx, o, shares, part.keep); err != nil {
 		return m, err
 	}
-	if m.plain, err = m.programs[0].Returning(namesOf(m.model.Outputs())...); err != nil {
+	if m.plain, err = m.programs[0].Returning(namesOf(part.outputs)...); err != nil {
 		return m, err
 	}
 	shape.pad = m.padID()
@@ -200,14 +202,14 @@ func open(ctx context.Context, what string, o Options) (_ *Model, err error) {
 func (o Options) sessions() int { return max(o.Sessions, len(o.devices())) }
 
 // compile compiles the model for each device and makes the engine, which has no layout yet. Each session has one of that many equal shares
-// of the memory limit.
-func (m *Model) compile(ctx context.Context, o Options, shares int) error {
+// of the memory limit. keep names the outputs of a tower; nil for all.
+func (m *Model) compile(ctx context.Context, o Options, shares int, keep []string) error {
 	compile := o.Compile
 	compile.CacheLimit = cmp.Or(compile.CacheLimit, o.batching().plans)
 	compile.MemoryLimit = max(1, memory.Limit(compile.MemoryLimit)/int64(shares))
 	for _, device := range o.devices() {
 		compile.Device = strings.TrimSpace(device)
-		p, err := m.head.compile(ctx, m.model, compile)
+		p, err := m.head.compile(ctx, m.model, keep, compile)
 		if err != nil {
 			return err
 		}
@@ -234,7 +236,7 @@ func (d *Description) Compile(ctx context.Context, model *rlxc.Model, o rlxc.Com
 	if err != nil {
 		return nil, fmt.Errorf("pipeline: %w", err)
 	}
-	whole, err := head.compile(ctx, model, o)
+	whole, err := head.compile(ctx, model, textTower.of(model).keep, o)
 	if err != nil {
 		return nil, err
 	}
@@ -254,15 +256,16 @@ func (d *Description) Sizes(model *rlxc.Model, sequences, length int) (map[strin
 
 // layout returns the layout of a model with all of its own symbols, also those that the options fix.
 func (d *Description) layout(model *rlxc.Model) (*layout, error) {
-	return layoutOf(model.Name(), model.Inputs(), model.Dims(), d.config.firstPosition(), d.width())
+	return layoutOf(model.Name(), textTower.of(model).inputs, model.Dims(), d.config.firstPosition(), d.width())
 }
 
-// compile compiles a model with its head, which may be nil.
-func (h *head) compile(ctx context.Context, model *rlxc.Model, o rlxc.CompileOptions) (*rlxc.Program, error) {
-	if h == nil {
-		return model.Compile(ctx, o)
+// compile compiles the outputs keep of a model, all if keep is nil, with its head, which may be nil.
+func (h *head) compile(ctx context.Context, model *rlxc.Model, keep []string, o rlxc.CompileOptions) (*rlxc.Program, error) {
+	var extend func(*ir.Graph) error
+	if h != nil {
+		extend = h.appendTo
 	}
-	p, err := inside.Compile(ctx, model, o, h.appendTo)
+	p, err := inside.Compile(ctx, model, o, inside.Part{To: keep}, extend)
 	if err != nil {
 		return nil, err
 	}
@@ -279,7 +282,7 @@ func (d *Description) usual(model *rlxc.Model, o outputs) []string {
 	var names []string
 	for _, x := range reads {
 		if x.name == "" {
-			return namesOf(model.Outputs())
+			return namesOf(textTower.of(model).outputs)
 		}
 		names = append(names, x.name)
 	}

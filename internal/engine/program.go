@@ -81,11 +81,11 @@ type Stats struct {
 
 // Compile makes a program of a graph that comes from a file. When ctx ends it returns before the next pass or subgraph.
 func Compile(ctx context.Context, file Source, graph func() (*ir.Graph, error), o options.Compile) (*Program, error) {
-	return CompileExtended(ctx, file, graph, nil, o)
+	return CompileExtended(ctx, file, graph, Part{}, nil, o)
 }
 
-// CompileExtended is Compile with a function that appends nodes, inputs and outputs to the rewritten graph; nil for none.
-func CompileExtended(ctx context.Context, file Source, graph func() (*ir.Graph, error), extend func(*ir.Graph) error,
+// CompileExtended is Compile of a part of the graph. extend appends nodes, inputs and outputs to the rewritten graph; nil for none.
+func CompileExtended(ctx context.Context, file Source, graph func() (*ir.Graph, error), part Part, extend func(*ir.Graph) error,
 	o options.Compile) (*Program, error) {
 	o, err := options.Resolve(o)
 	if err != nil {
@@ -107,7 +107,7 @@ func CompileExtended(ctx context.Context, file Source, graph func() (*ir.Graph, 
 	if r, ok := dev.(backend.Releaser); ok {
 		r.OnRelease(releaser(file))
 	}
-	p, err := compile(ctx, file, graph, extend, dev, o)
+	p, err := compile(ctx, file, graph, part, extend, dev, o)
 	if err != nil {
 		dev.Close()
 		return nil, fmt.Errorf("%s: %w", file.Name(), err)
@@ -115,14 +115,17 @@ func CompileExtended(ctx context.Context, file Source, graph func() (*ir.Graph, 
 	return p, nil
 }
 
-func compile(ctx context.Context, file Source, graph func() (*ir.Graph, error), extend func(*ir.Graph) error, dev backend.Device,
-	o options.Compile) (_ *Program, err error) {
+func compile(ctx context.Context, file Source, graph func() (*ir.Graph, error), part Part, extend func(*ir.Graph) error,
+	dev backend.Device, o options.Compile) (_ *Program, err error) {
 	defer Guard(&err, debug.SetPanicOnFault(true))
 	g, err := graph()
 	if err != nil {
 		return nil, err
 	}
 	if err := fixDims(g, o.Dims); err != nil {
+		return nil, err
+	}
+	if err := part.reduce(g); err != nil {
 		return nil, err
 	}
 	if err := tap(g, o.Taps); err != nil {

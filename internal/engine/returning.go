@@ -42,10 +42,48 @@ func returning(g *ir.Graph, outputs []string) (*ir.Graph, error) {
 	for _, name := range outputs {
 		i := slices.Index(g.OutputNames, name)
 		if i < 0 {
-			return nil, fmt.Errorf("the program has no output %s", files.Quote(name))
+			return nil, noOutput(name)
 		}
 		part.Outputs, part.OutputNames = append(part.Outputs, g.Outputs[i]), append(part.OutputNames, name)
 	}
 	part.Nodes, part.Inputs = rewrite.Live(g, part.Outputs)
 	return part, nil
+}
+
+// A Part is a part of a model: what computes the outputs To, from the inputs and from the outputs From, which become inputs. The zero value
+// is the whole model.
+type Part struct{ From, To []string }
+
+// reduce makes a graph that of the part. It does so before rewriting, so that no weight of the rest is prepared.
+func (p Part) reduce(g *ir.Graph) error {
+	if p.To == nil {
+		return nil
+	}
+	for _, name := range p.From {
+		i := slices.Index(g.OutputNames, name)
+		if i < 0 {
+			return WithKind(ErrInput, noOutput(name))
+		}
+		v := g.Outputs[i]
+		g.ReplaceAll(v, g.AddInput(name, v.Type))
+	}
+	part, err := returning(g, p.To)
+	if err != nil {
+		return WithKind(ErrInput, err)
+	}
+	live := make(map[*ir.Node]bool, len(part.Nodes))
+	for _, n := range part.Nodes {
+		live[n] = true
+	}
+	for _, n := range g.Nodes {
+		if !live[n] {
+			n.Detach()
+		}
+	}
+	g.Nodes, g.Inputs, g.Outputs, g.OutputNames = part.Nodes, part.Inputs, part.Outputs, part.OutputNames
+	return nil
+}
+
+func noOutput(name string) error {
+	return fmt.Errorf("the program has no output %s", files.Quote(name))
 }

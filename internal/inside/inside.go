@@ -9,6 +9,9 @@ import (
 	"github.com/rlxc/rlxc/onnx/onnxpb"
 )
 
+// A Part is a part of a model.
+type Part = engine.Part
+
 // The root package sets them.
 var (
 	// Model returns the graph of an *rlxc.Model, as lowering made it. It must not be changed. It fails as opening the model does, and if
@@ -16,9 +19,9 @@ var (
 	Model func(model any) (*ir.Graph, error)
 	// Proto returns the ONNX model that an *rlxc.Model was read from, or nil for a compiled file. It must not be changed.
 	Proto func(model any) *onnxpb.ModelProto
-	// Compile compiles an *rlxc.Model with rlxc.CompileOptions and returns an *rlxc.Program. extend appends nodes, inputs and outputs to
-	// the rewritten graph, before its weights are prepared for the device.
-	Compile func(ctx context.Context, model, options any, extend func(*ir.Graph) error) (program any, err error)
+	// Compile compiles a part of an *rlxc.Model with rlxc.CompileOptions and returns an *rlxc.Program. extend appends nodes, inputs and
+	// outputs to the rewritten graph, before its weights are prepared for the device; it may be nil.
+	Compile func(ctx context.Context, model, options any, part Part, extend func(*ir.Graph) error) (program any, err error)
 	// Program returns what runs an *rlxc.Program.
 	Program func(program any) *engine.Program
 	// Session returns what runs an *rlxc.Session.

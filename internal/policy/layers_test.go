@@ -68,11 +68,11 @@ var layers = map[string][]string{
 		"vectors",
 		"{description modules head static safetensors}", // what a folder holds
 		"{engine layout packed prefix schedule}",        // batches
-		"{pipeline serving outputs}",                    // the model
+		"{pipeline serving outputs towers}",             // the model
 		// the tasks
 		"embed",
 		"{classify tokenvectors judge}",
-		"{images detect}",
+		"{images detect zeroshot}",
 		"tag chunks",
 		"answer fill gliner",
 	},
