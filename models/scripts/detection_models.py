@@ -159,12 +159,13 @@ def main():
     resnet = transformers.ResNetConfig(**RESNET, out_features=["stage4"])
     size = {"size": {"shortest_edge": 40, "longest_edge": 64}}
     detr = transformers.DetrConfig(backbone_config=resnet, use_timm_backbone=False, use_pretrained_backbone=False, **SMALL)
-    make("detr", transformers.DetrForObjectDetection(detr), {"image_processor_type": "DetrImageProcessor", **size, "pad_size": {"height": 64, "width": 64}}, mask={})
+    padded = {"pad_size": {"height": 96, "width": 96}}  # so that pixel_mask hides a third of the features
+    make("detr", transformers.DetrForObjectDetection(detr), {"image_processor_type": "DetrImageProcessor", **size, **padded}, mask={})
     yolos = transformers.YolosConfig(hidden_size=16, num_hidden_layers=2, num_attention_heads=2, intermediate_size=16, image_size=[32, 48],
                                      patch_size=8, num_detection_tokens=10, num_labels=3)
     make("yolos", transformers.YolosForObjectDetection(yolos), {"image_processor_type": "YolosImageProcessor", **size}, std=0.18)
-    three = transformers.ResNetConfig(**RESNET, out_features=["stage2", "stage3", "stage4"])
-    conditional = transformers.ConditionalDetrConfig(backbone_config=resnet, use_timm_backbone=False, use_pretrained_backbone=False, **SMALL)
+    many = {**SMALL, "num_queries": 60}  # 180 scores, of which 100 count
+    conditional = transformers.ConditionalDetrConfig(backbone_config=resnet, use_timm_backbone=False, use_pretrained_backbone=False, **many)
     make("conditional", transformers.ConditionalDetrForObjectDetection(conditional),
          {"image_processor_type": "ConditionalDetrImageProcessor", **size}, mask={1: "mask_height", 2: "mask_width"})
     rtdetr = transformers.RTDetrConfig(
