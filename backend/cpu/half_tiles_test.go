@@ -82,3 +82,33 @@ func TestHalfByTiles(t *testing.T) {
 		})
 	}
 }
+
+// TestHalfByTilesOfFewTexts: the tiles of few sequences are ranges of tokens or single heads. They return what Eval returns.
+func TestHalfByTilesOfFewTexts(t *testing.T) {
+	for name, text := range map[string]string{
+		"ranges of tokens": `(%0 "x": f16[s,1100,24], %1 "m": f16[s,1,24]) { const %2: f16[24] = data const %3: f16[1100,24] = data
+			%4 = tanh(%0) %5 = layernorm(%4, %2, %2, %0) {axes=1} %6 = add(%5, %1) %7 = add(%6, %3) return %7 }`,
+		"heads, with a mask": `(%0 "x": f16[s,160,72], %1 "m": f16[s,1,1,160]) {
+			%2 = slice(%0) {starts=[0,0,0],sizes=[s,160,24],steps=[1,1,1]} %3 = reshape(%2) {shape=[s,160,4,6]}
+			%4 = slice(%0) {starts=[0,0,24],sizes=[s,160,24],steps=[1,1,1]} %5 = reshape(%4) {shape=[s,160,4,6]}
+			%6 = slice(%0) {starts=[0,0,48],sizes=[s,160,24],steps=[1,1,1]} %7 = reshape(%6) {shape=[s,160,4,6]}
+			%8 = attention(%3, %5, %7, %1) {scale=0.5} return %8 }`,
+		"heads that share keys, with a mask of heads": `(%0 "x": f16[s,160,48], %1 "m": f16[s,4,160,1]) {
+			%2 = slice(%0) {starts=[0,0,0],sizes=[s,160,24],steps=[1,1,1]} %3 = reshape(%2) {shape=[s,160,4,6]}
+			%4 = slice(%0) {starts=[0,0,24],sizes=[s,160,12],steps=[1,1,1]} %5 = reshape(%4) {shape=[s,160,2,6]}
+			%6 = slice(%0) {starts=[0,0,36],sizes=[s,160,12],steps=[1,1,1]} %7 = reshape(%6) {shape=[s,160,2,6]}
+			const %9: f16[4,160,160] = data %8 = attention(%3, %5, %7, %9) {scale=0.5} %10 = add(%8, %8) return %10 }`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			g, err := ir.Parse(`graph "case" ` + text)
+			require.NoError(t, err)
+			b := ir.Binding{"s": 2}
+			inputs := backendtest.Inputs(t, g, b)
+			want, err := ir.Interpret(g, inputs)
+			require.NoError(t, err)
+			eachDevice(t, []backend.Options{{}}, func(t *testing.T, d *cpu.Device, what string) {
+				backendtest.Agree(t, what, run(t, d, g, b, inputs)[0], want[0], 2e-3, 2e-3)
+			})
+		})
+	}
+}

@@ -165,6 +165,11 @@ var quantCases = map[string]string{
 		%5 = neg(%1) %4 = matmul_nbits(%0, %2, %3, _, _, _, %5) {k=96, n=20, bits=4, block=32} return %4 as "y" }`,
 	"4 bits of rounded": `(%0 "x": f32[s,64]) { const %1: u8[20,2,16] = data const %2: f32[40] = data
 		%3 = matmul_nbits(%0, %1, %2) {k=64, n=20, bits=4, block=32, int8=true} return %3 as "y" }`,
+	"4 bits of rows further apart": `(%0 "x": f32[s,70]) { const %1: u8[20,2,16] = data const %2: f32[40] = data %6 = tanh(%0)
+		%4 = slice(%6) {starts=[0,3],sizes=[s,64],steps=[1,1]} %3 = matmul_nbits(%4, %1, %2) {k=64, n=20, bits=4, block=32, int8=true}
+		%5 = matmul_nbits(%4, %1, %2) {k=64, n=20, bits=4, block=32} return %3 as "y", %5 as "z" }`,
+	"dynamic product of rows further apart": `(%0 "x": f32[s,70]) { const %1: i8[48,40] = data const %2: f32[40] = data %6 = tanh(%0)
+		%4 = slice(%6) {starts=[0,7],sizes=[s,48],steps=[1,1]} %5 = onnx.QMatMul(%4, %1, _, _, _, %2) return %5 as "y" }`,
 	"4 bits of rounded ragged": `(%0 "x": f32[s,40], %7 "r": f32[s,50]) { const %1: u8[50,2,16] = data const %2: f32[100] = data
 		const %4: u8[50] = data const %5: f32[50] = data %6 = neg(%7)
 		%3 = matmul_nbits(%0, %1, %2, %4, _, %5, %6) {k=40, n=50, bits=4, block=32, int8=true}
