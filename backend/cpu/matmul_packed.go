@@ -64,8 +64,8 @@ func bindF32(b *binder, n *ir.Node, in, out []operand) (step, error) {
 	}}, nil
 }
 
-// widenedOperands are the 16-bit operands of a product that are widened in scratch memory. Its residual and its result are converted part by
-// part.
+// widenedOperands are the 16-bit operands of a product that are widened in scratch memory. Its residual and its result are converted part
+// by part.
 func widenedOperands(n *ir.Node) []*ir.Value {
 	return slices.DeleteFunc(target.HalfValues(n), func(v *ir.Value) bool { return v != n.Inputs[ir.MatMulA] })
 }
