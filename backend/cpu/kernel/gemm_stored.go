@@ -161,8 +161,8 @@ type HalfMatrix struct {
 	Row  int  // distance of rows, in elements
 	BF16 bool // bfloat16 instead of IEEE halves
 
-	Residual []uint16 // of the same type, added as GemmArgs.Residual is: element (m, n) at m·ResRow + n, or nil; may be Dst
-	ResRow   int
+	Residual []uint16 // what is added, of the type of Dst: element (m, n) at m·ResRow + n, or nil; may be Dst
+	ResRow   int      // distance of rows of Residual, in elements
 }
 
 // HalfBytes is the scratch memory that one worker needs for RunHalf: that of Run, and the rows of a part of one panel as float32, of the
