@@ -25,9 +25,9 @@ type Bound struct {
 	// Replanned reports whether no stack fitted, so that the planner made the offsets.
 	Replanned bool
 
-	values []*ir.Value // by ID
-	folded []*ir.Node  // as Plan.folded, with constants of these sizes as results
-	flops  []int64     // by node: operations of a product
+	values []*ir.Value // all values, indexed by ID
+	folded []*ir.Node  // the nodes of Plan.folded, whose results are constants of these sizes
+	flops  []int64     // operations of each node that is a product, indexed as Graph.Nodes
 }
 
 // Value returns the value with an ID of the planned graph.
@@ -61,7 +61,7 @@ func (b *Bound) ConstantBytes() (sum int64) {
 
 // An Unfit is a decision of a plan that does not hold at some sizes.
 type Unfit struct {
-	Node     *ir.Node // the node that the decision is about; nil if it is about the whole graph
+	Node     *ir.Node // node whose decision does not hold; nil for a decision of the whole graph
 	Decision string   // what does not hold
 }
 

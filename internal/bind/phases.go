@@ -27,12 +27,12 @@ type evaluation struct {
 	*Bound
 	from    *Bound      // the Bound before, or what New has planned
 	all     bool        // all nodes are visited, since there is no Bound before
-	changed ir.Symbols  // symbols that have other numbers than in from
-	layouts []ir.Layout // Planned.Layouts, by ID
-	marks   []mark      // by ID: how the value differs from the same value of from
-	// visited holds, by node, whether its types or layouts are computed again. A node that is not visited is as in from.
+	changed ir.Symbols  // symbols whose numbers differ from those of from
+	layouts []ir.Layout // Planned.Layouts, indexed by the ID of the value
+	marks   []mark      // how each value differs from the same value of from, indexed by ID
+	// visited[i] is whether the types or layouts of node i are computed again. A node that is not visited has those of from.
 	visited []bool
-	// follows holds, by node, whether what is computed so far is copied from the node that it is like.
+	// follows[i] is whether the types or layouts of node i are copied from the node that it is like.
 	follows []bool
 }
 

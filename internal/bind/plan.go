@@ -60,19 +60,20 @@ type Options struct {
 	MemoryLimit int64
 }
 
-// A Plan is what planning has decided about a graph. One goroutine at a time evaluates it, since stacks and order learn from sizes.
+// A Plan has the decisions of planning a graph. Each holds at all sizes, or is asked again at every size. One goroutine at a time evaluates
+// a Plan, since stacks and order learn from sizes.
 type Plan struct {
-	o      Options   // as given to New
+	o      Options   // options of New
 	trace  *ir.Trace // sources of the nodes of planned, and numbers of the symbols
 	inputs []ir.Type // symbolic types of the inputs
-	nodes  []node    // by position in the graph of each Bound
+	nodes  []node    // decisions for each node, indexed as Graph.Nodes of each Bound
 	// folded are the nodes whose results are constants that depend on symbols, in order; inOp are the symbols in fields of their ops.
 	folded  []node
-	untiled []legalize.Untiled // of the planned graph
+	untiled []legalize.Untiled // chains of the planned graph that the target did not accept
 	// untiledLike holds, by index in untiled, an earlier chain that the target accepts if it accepts this one, as long as their operands
 	// agree; −1 for none.
 	untiledLike []int
-	scratch     [][]int // the scratch buffers, by step in the graph's order
+	scratch     [][]int // the scratch buffers of each step, in the graph's order
 	// memory has the buffers and the lives of the steps. Its graph is that of planned.
 	memory *liveness.Memory
 	order  *schedule.Choice // the order of the steps
@@ -82,7 +83,7 @@ type Plan struct {
 	stacks []stack
 }
 
-// A node is what the plan has decided about a node of the graph.
+// A node has the decisions of a plan for one node of the graph.
 type node struct {
 	source ir.Op          // symbolic op from which the node's op comes; nil if the op has no symbols
 	isCast bool           // the node is a Reshape in place of a Cast to its operand's type: its shape is the operand's

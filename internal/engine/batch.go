@@ -14,8 +14,8 @@ import (
 // rows of its outputs.
 type batch struct {
 	symbol  string
-	inputs  []bool // by input: whether its axis 0 is the batch; the others are shared by all rows
-	outputs []int  // by output: how many times the batch its axis 0 is
+	inputs  []bool // whether axis 0 of each input is the batch; all rows share the other inputs
+	outputs []int  // size of axis 0 of each output, in batches
 }
 
 // A role is how a value depends on the rows of the batch. A graph with a value that has none of the roles is not split.
@@ -217,7 +217,8 @@ func alongside(n *ir.Node, lead []bool) bool {
 	return true
 }
 
-// alignedTo says so of operand i, which broadcasts to the axes of y.
+// alignedTo reports whether operand i, which broadcasts to the axes of y, has the rows of y if it leads, and is the same for all rows
+// otherwise.
 func alignedTo(y ir.Shape, n *ir.Node, lead []bool, i int) bool {
 	if !n.HasOperand(i) {
 		return true

@@ -32,8 +32,8 @@ type Binding struct {
 	Stream   int64              // bytes of device memory, beside the plan, to which it copies them
 
 	latest
-	outside  ports            // of which some are outside of the arena; nil if none is
-	grown    []int            // by output: the input whose memory it has, with more after it, if they are one device tensor; −1 for none
+	outside  ports            // inputs and outputs, of which some are outside of the arena; nil if all are inside
+	grown    []int            // for each output, the input that it extends in the same device tensor; −1 for none
 	program  backend.Program  // runs the steps
 	steps    int              // number of steps
 	arena    int64            // bytes of the plan
@@ -49,8 +49,8 @@ type Binding struct {
 type latest struct {
 	bound   *bind.Bound         // the decisions at these sizes
 	intact  []*ir.Value         // what must be there after a run
-	checked *check.Checked      // by which the bindings that keep its steps are checked
-	made    []map[int]ir.Layout // by step: by value ID, the layouts for which its code was made; nil without Verify
+	checked *check.Checked      // result of the check; a binding that keeps these steps is checked against it
+	made    []map[int]ir.Layout // layouts for which the code of each step was made, by value ID; nil without Verify
 }
 
 func resultsOf(g *ir.Graph) (types []ir.Type) {

@@ -12,7 +12,7 @@ import (
 type box struct {
 	plan     *bind.Plan // what planning decided
 	outside  ports      // device tensors of the plan's graph; nil if there are none
-	grown    []int      // by output: as Binding.grown
+	grown    []int      // Binding.grown of all bindings
 	bindings []*Binding // the one used last in front
 	last     *Binding   // the one made last; nil before the first one
 	tables   []int      // IDs of constants of which sizes decide how much is in memory; nil unless the backend is cpu

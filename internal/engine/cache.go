@@ -18,7 +18,7 @@ type cache struct {
 
 	mu      sync.Mutex
 	entries map[cacheKey]*list.Element
-	order   list.List // of *entry, the last used in front
+	order   list.List // elements are *entry, the last used in front
 	stats   CacheStats
 }
 
@@ -218,12 +218,12 @@ func (c *cache) read() CacheStats {
 // holds the estimate to the heap.
 const (
 	entryBytes  = 512
-	nodeBytes   = 2000 // of a binding: the node, its values, layouts and lives, and its step
-	columnBytes = 17   // and tables for each column of a product of quantised values
-	stepBytes   = 40   // of an instance
+	nodeBytes   = 2000 // a node of a binding, with its values, layouts, lives, and its step
+	columnBytes = 17   // tables for each column of a product of quantised values
+	stepBytes   = 40   // a step of an instance
 
-	boundEntryBytes = 11_000 // of another binding of a box
-	operandBytes    = 160    // and for each operand and result of its steps, absent ones too, but for those that share another's
+	boundEntryBytes = 11_000 // each binding of a box but the first
+	operandBytes    = 160    // each operand and result of its steps, absent ones too, except those that share another's
 )
 
 func bindingBytes(b *Binding) int64 {

@@ -16,12 +16,12 @@ import (
 type DecoderCache struct {
 	s       *Session
 	ports   []cachePort
-	tensors []*DeviceTensor // of the ports
-	growing []*DeviceTensor // those of them that get longer with each step
-	held    []int           // positions of those at the beginning
+	tensors []*DeviceTensor // one for each port
+	growing []*DeviceTensor // the tensors that get longer with each step
+	held    []int           // positions that each growing tensor had at the beginning
 }
 
-// A cachePort is an input that holds state of a decoder, and the output that it comes from.
+// A cachePort is an input that holds state of a decoder, and the output that makes its next value.
 type cachePort struct {
 	*ir.Value
 	output string
@@ -166,7 +166,7 @@ func (c *DecoderCache) bind() (*DecoderCache, error) {
 	return c, nil
 }
 
-// Len is the number of inputs that the cache stands for.
+// Len is the number of inputs whose values the cache holds.
 func (c *DecoderCache) Len() int { return len(c.tensors) }
 
 // Truncate leaves the first positions of what grows.

@@ -21,7 +21,7 @@ type DeviceTensor struct {
 	dtype tensor.DType
 	shape tensor.Shape
 	now   backend.Buffer
-	next  backend.Buffer // of the run that is under way; kept for the next one
+	next  backend.Buffer // buffer that the current run writes; kept for the next run
 
 	grows growth
 }

@@ -14,34 +14,34 @@ import (
 	"github.com/rlxc/rlxc/tensor"
 )
 
-// A frame is what a session has of a unit: the memory and the plans of its stages, and the values of a run.
+// A frame has the memory and the plans of the stages of a unit, for one session, and the values of its current run.
 type frame struct {
 	*unit
 	s     *Session
 	io    *ioBinding // device tensors; nil in the body of a loop
-	parts []part     // by stage
+	parts []part     // one for each stage
 
 	passed map[*ir.Value]*DeviceTensor // what a run passes from graph to graph on the device
 
 	values map[*ir.Value]*tensor.Tensor // what passes between stages, where it is on the host
-	done   []content                    // by output: what goes to a device tensor when the run has succeeded
-	out    []*tensor.Tensor             // by output
+	done   []content                    // for each output, the content of a device tensor, which changes when the run has succeeded
+	out    []*tensor.Tensor             // outputs
 
-	seen   []tensor.Shape // of the inputs that the sizes come from
-	around ir.Binding     // of a body: the sizes around it in its last call
+	seen   []tensor.Shape // shapes of the inputs, from which the sizes follow
+	around ir.Binding     // for a body, the sizes of the caller in its last call
 	known  ir.Binding     // the sizes of the strict inputs
-	loose  ir.Binding     // those that the lazy ones add, where they agree
-	sizes  ir.Binding     // both, and those that the run has found
-	sliced slicing        // of the last run that did not fit
-	starts sequenceStarts // of a packed batch, whose outputs stay packed; nil for a padded batch
+	loose  ir.Binding     // sizes that the lazy inputs add, if they agree
+	sizes  ir.Binding     // known, loose, and the sizes that the run has found
+	sliced slicing        // slices of the last run that did not fit
+	starts sequenceStarts // starts of the sequences of a packed batch, whose outputs stay packed; nil for a padded batch
 }
 
-// A part is what a frame has of a graph of the device.
+// A part has the memory and the plans of one stage of a frame that runs on the device.
 type part struct {
 	memory   backend.Memory
-	instance backend.Instance // what ran last; nil if it is to be bound again
-	bound    *Binding         // of instance
-	sizes    []int            // of the run bound last, in the order of the stage's symbols
+	instance backend.Instance // instance that ran last; nil if it must be bound again
+	bound    *Binding         // binding of instance
+	sizes    []int            // sizes of the last bound run, in the order of the stage's symbols
 	outside  ports            // where the kernels may work on a device tensor's own memory
 	boxes    []*entry         // the one used last in front
 	boxesAt  ports            // outside of boxes
@@ -119,7 +119,7 @@ func (f *frame) release() {
 	clear(f.values)
 }
 
-// value is what the run has of a value, on the host; nil if it has nothing.
+// value returns a value of the run on the host, or nil if the run has not made it.
 func (f *frame) value(v *ir.Value) (t *tensor.Tensor, err error) {
 	switch {
 	case v == nil:
@@ -476,7 +476,7 @@ func addSizes(b, more ir.Binding) {
 	}
 }
 
-// sameShapes reports whether the inputs have the types of those that the sizes come from.
+// sameShapes reports whether the inputs have the shapes of seen and their declared types, so that the sizes of the last run hold.
 func (f *frame) sameShapes() bool {
 	for i, v := range f.graph.Inputs {
 		d, shape := f.input(v)

@@ -163,7 +163,7 @@ func lengthens(op ir.Op, rank int) (l lengthening, ok bool) {
 type axisMover struct {
 	*ir.Graph
 	trace *ir.Trace
-	whole map[*ir.Value]*ir.Value // by view: the value whose first axis is elsewhere in the view
+	whole map[*ir.Value]*ir.Value // for each view, the value whose first axis is elsewhere in the view
 	err   error
 }
 

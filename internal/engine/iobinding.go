@@ -13,11 +13,11 @@ import (
 // An ioBinding is the device tensors of a unit's inputs and outputs.
 type ioBinding struct {
 	from, to []*DeviceTensor
-	used     []*DeviceTensor // each once
-	count    int             // of inputs and outputs that have one
-	ever     bool            // there has been one
-	inner    bool            // the unit is a branch of an If
-	names    []string        // of the outputs, in errors
+	used     []*DeviceTensor // all device tensors of from and to, each once
+	count    int             // number of inputs and outputs with a device tensor
+	ever     bool            // whether an input or output ever had one
+	inner    bool            // whether the unit is a branch of an If
+	names    []string        // names of the outputs, for errors
 }
 
 // BindInput makes an input come from a device tensor in the runs that follow; nil ends that.

@@ -8,12 +8,12 @@ import (
 	"github.com/rlxc/rlxc/ir"
 )
 
-// A StageBinding is a stage of the device that another one comes before or after, bound as far as that can be done before a run.
+// A StageBinding is one of several stages of the device, bound as far as possible before a run.
 type StageBinding struct {
-	After   []*ir.Node     // that run on the host between the one before and this one
-	Most    map[string]int // the sizes that depend on data, as large as they can be
-	Binding *Binding       // nil if Err is not
-	Err     error          // why it cannot be planned before a run
+	After   []*ir.Node     // nodes that run on the host between the stage before and this one
+	Most    map[string]int // the sizes that depend on data, at their largest
+	Binding *Binding       // nil if Err is not nil
+	Err     error          // why the stage cannot be planned before a run
 }
 
 // Others plans the stages that Bind does not. A size that depends on data is the most that it can be.

@@ -79,7 +79,7 @@ func (f *frame) stayPacked(unpacks []*ir.Node) error {
 // firstTokens returns the first n tokens [n,…] of a packed value [1,T,…], whose T was rounded up.
 func firstTokens(x *tensor.Tensor, n int) (*tensor.Tensor, error) {
 	if x.Rank() < 2 || x.Shape()[0] != 1 || x.Shape()[1] < n {
-		return nil, fmt.Errorf("%v are not the values of %d tokens", x, n) // a file may say so
+		return nil, fmt.Errorf("%v are not the values of %d tokens", x, n) // only in a damaged file
 	}
 	shape := append([]int{n}, x.Shape()[2:]...)
 	return tensor.FromBytes(x.DType(), shape, x.Bytes()[:x.DType().Bytes(tensor.Shape(shape).Elements())])

@@ -24,7 +24,7 @@ func findPacking(u *unit) *packing {
 		}
 		if _, packs := n.Op.(ir.Pack); !packs || len(n.Outputs) < ir.PackValues || len(n.Inputs[0].Type.Shape) != 2 ||
 			len(n.Outputs[ir.PackPositions].Type.Shape) != 2 {
-			continue // a file may say so
+			continue // a damaged file may have such a node
 		}
 		main := slices.IndexFunc(u.stages[i:], func(s stage) bool { return s.graph != nil })
 		if main < 0 {

@@ -17,7 +17,7 @@ type plans struct {
 	lifetime
 	common
 	graph       *ir.Graph              // the compiled program
-	main        *unit                  // of graph
+	main        *unit                  // graph, cut into stages
 	packing     *packing               // nil unless the program is unpadded
 	independent func() (*batch, error) // the proof that elements of a batch are independent, made once
 }
@@ -27,10 +27,10 @@ type common struct {
 	opts       options.Compile
 	device     backend.Device
 	late       *target.Target // the device's, if kernels are to read late; nil otherwise
-	cache      *cache         // of bindings
+	cache      *cache         // cache of bindings
 	filePacked bool           // the file has the weights as kernels read them
 	uploaded   func()         // is called after each planning, when the device has the weights; nil if it reads those of the host
-	// pieces holds, by the first byte of a table, the bytes of it that a page fault brings into memory; no entry where that is unknown.
+	// pieces has the bytes of a table that a page fault brings into memory, by the address of its first byte; none if that is unknown.
 	pieces map[*byte]int64
 }
 
@@ -72,7 +72,7 @@ func (l *lifetime) Close() error {
 // CacheStats says what the cache of bindings holds and what it did.
 func (p *plans) CacheStats() CacheStats { return p.cache.read() }
 
-// sizes returns the sizes that are known before a run, and the stage that a plan is of.
+// sizes returns the sizes that are known before a run, and the index of the stage that is planned.
 func (p *plans) sizes(dims map[string]int) (b ir.Binding, main int, err error) {
 	b = ir.Binding{}
 	names := p.graph.FreeSymbols()

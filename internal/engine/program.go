@@ -62,9 +62,9 @@ type Overridable interface {
 type Program struct {
 	plans
 	file   Source
-	bodies map[*ir.Graph]*unit // of If, Loop and Scan
+	bodies map[*ir.Graph]*unit // subgraphs of If, Loop and Scan, cut into stages
 	stats  Stats
-	tables [][]byte // large constants that runs look rows up in
+	tables [][]byte // large constants of which runs look rows up
 
 	measured      sync.Once // see Process
 	runtime, peak int64

@@ -31,7 +31,7 @@ const (
 	faultAround = 64 << 10
 )
 
-// Sum is what the parts add up to.
+// Sum is the sum of the parts, in bytes.
 func (p Resident) Sum() int64 { return p.File + p.Packed + p.Arena + p.Inputs + p.Runtime }
 
 // resident estimates the memory of a process that runs a bound graph and nothing else.

@@ -24,15 +24,15 @@ import (
 // program.
 type Session struct {
 	p      *Program
-	frames map[*unit]*frame // of the units that have run
+	frames map[*unit]*frame // frames of the units that have run
 
 	use     usage
 	profile profile
-	env     ir.Env // what steps of the host run within
+	env     ir.Env // memory account and context of the steps on the host
 	io      ioBinding
 	out     map[string]*tensor.Tensor
-	boxes   int   // that it has made
-	held    int64 // bytes of arena and file that the largest run needed since the file's pages were given back
+	boxes   int   // number of boxes that it has made
+	held    int64 // bytes of arena and file of the largest run since the file's pages were given back
 
 	closed bool
 	busy   atomic.Bool  // a goroutine is in a method that enter begins
@@ -52,7 +52,7 @@ func (p *Program) NewSession() (*Session, error) {
 	return s, nil
 }
 
-// frame returns what the session has of a unit.
+// frame returns the frame of a unit. It makes one at the first call.
 func (s *Session) frame(u *unit) *frame {
 	f := s.frames[u]
 	if f == nil {
@@ -261,7 +261,7 @@ func (f *frame) order(inputs map[string]*tensor.Tensor) error {
 			f.values[v] = v.Default
 			continue
 		case t == nil && slices.Contains(f.lazy, v):
-			continue // the branch that needs it says so
+			continue // the branch that needs it fails
 		case t == nil:
 			return missingInput(f.graph, v)
 		}
@@ -326,11 +326,11 @@ func signature(g *ir.Graph) string {
 	return strings.Join(parts, ", ")
 }
 
-// A usage is what a run has used so far, its subgraphs with it.
+// A usage counts what a run and its subgraphs have used so far.
 type usage struct {
-	memory memory.Account // of arenas, of results that are in none, and of what the steps of the host work with
-	calls  int            // of subgraphs
-	flops  int64          // of the stages that have run
+	memory memory.Account // bytes of arenas, of results outside of arenas, and of the working memory of steps on the host
+	calls  int            // number of calls of subgraphs
+	flops  int64          // operations of the stages that have run
 }
 
 // fastest is more than any processor or device does of operations in a second.

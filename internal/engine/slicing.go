@@ -11,7 +11,7 @@ import (
 
 // A slicing divides the batch of a run into slices of as many rows as possible, or one fewer.
 type slicing struct {
-	sizes ir.Binding // of the whole batch
+	sizes ir.Binding // sizes of the whole batch
 	count int        // number of slices; 0 means that there is no slicing
 	rows  int        // rows of the largest slice
 	arena int64      // bytes that a slice needs

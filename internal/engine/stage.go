@@ -12,15 +12,15 @@ import (
 // A unit is a graph as the list of stages that a run executes one after the other: the program, or the body of an If, a Loop or a Scan.
 type unit struct {
 	graph   *ir.Graph
-	symbols []string // of a body: the sizes around it that it needs
+	symbols []string // for a body, the sizes of the caller that it needs
 	stages  []stage
 	inputs  map[*ir.Value]int // their positions
 	others  []int             // the outputs that no graph of a stage makes
 	readers map[*ir.Value]int // how many stages read a value; that a run returns an input counts as well
 	passed  []*ir.Value       // what graphs of the device carry to an Unpack, which is large and stays there
 
-	strict *ir.Graph   // of the inputs that every run reads
-	lazy   []*ir.Value // the others: branches of an If may read them, or use their sizes
+	strict *ir.Graph   // graph of the inputs that every run reads
+	lazy   []*ir.Value // inputs that only branches of an If may read, or use their sizes
 }
 
 // A stage is what runs at once: a graph on the device, all of whose sizes are known before it starts, or a node on the host. Most
@@ -30,10 +30,10 @@ type unit struct {
 type stage struct {
 	graph   *ir.Graph   // for the device, planned; its inputs may be results of earlier stages
 	node    *ir.Node    // for the host; nil for a graph
-	outputs []int       // by output of graph: that of the unit, −1 for a value that other stages read
+	outputs []int       // for each output of graph, the output of the unit, or −1 for a value that other stages read
 	dead    []*ir.Value // results of the host that nothing reads after this stage
 
-	symbols   []string // that a binding of graph needs
+	symbols   []string // symbols that a binding of graph needs
 	lengthens bool     // graph makes an input longer
 }
 
@@ -97,7 +97,7 @@ func split(g *ir.Graph, t *target.Target) (levels []level) {
 	at(0)
 	for _, n := range g.Nodes {
 		l := c.level(n)
-		if _, ok := n.Op.(ops.Size); ok && n.Inputs[0].Def == nil { // an input says so, and what the size can be is known before a run
+		if _, ok := n.Op.(ops.Size); ok && n.Inputs[0].Def == nil { // an input has the size, whose bounds are known before a run
 			at(0).first = append(at(0).first, n)
 		} else if _, ok := n.Op.(ir.Unpack); ok && t.Where(n) == target.OnKernel {
 			l++ // in the plan before it, every length of padded sequences would be planned
@@ -292,7 +292,7 @@ func (u *unit) count() {
 	}
 }
 
-// findLazy reports the inputs that not every run reads: those of branches, if there are any, and what a body does not read at all.
+// findLazy finds the inputs that not every run reads: those of branches, if there are any, and those that a body never reads.
 func (u *unit) findLazy(body bool) {
 	isIf := func(n *ir.Node) bool {
 		_, ok := n.Op.(ops.If)

@@ -5,8 +5,8 @@ import "slices"
 // A Choice is the decision for an order of the steps of a program. It holds at other sizes as long as no other order that is known needs
 // less by more than a little. It remembers orders and ratios, so one goroutine at a time may ask it.
 type Choice struct {
-	need  *Need // of the order
-	floor *Need // of every order
+	need  *Need // memory that the order needs
+	floor *Need // memory that every order needs
 	// ratio is the highest ratio of need to floor at which no other order was better.
 	ratio float64
 	// other is what the order needs if results over parts of buffers are not written there, or conversely; nil if there are none.

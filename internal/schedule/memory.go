@@ -3,8 +3,8 @@ package schedule
 // memory counts live bytes while steps run, in an order that may still be changed.
 type memory struct {
 	*Program
-	left []int32 // by buffer: readers still to come; all readers after the window count as one
-	live int64   // bytes
+	left []int32 // for each buffer, the readers still to come; all readers after the window count as one
+	live int64   // bytes of the live buffers
 }
 
 // look returns the bytes that a step would need while it runs now, and by how many the live bytes would grow.
@@ -49,7 +49,7 @@ func (m *memory) undo(step int) {
 	m.live -= growth
 }
 
-// enter sets the memory to what it is before the first step of a segment.
+// enter sets the memory to its state before the first step of a segment.
 func (s *scheduler) enter(g segment) *memory {
 	m := &s.mem
 	m.live = s.live[g.from]

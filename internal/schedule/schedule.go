@@ -14,10 +14,10 @@ import (
 	"slices"
 )
 
-// A Program is what the order depends on. Steps and buffers are numbered from 0.
+// A Program has the facts on which the order depends. Steps and buffers are numbered from 0.
 type Program struct {
-	Bytes []int64 // by buffer: its size
-	Held  []bool  // by buffer: whether the caller reads it after the last step
+	Bytes []int64 // size of each buffer
+	Held  []bool  // whether the caller reads each buffer after the last step
 
 	// By step, in an order that can run: the buffers that it reads, each once, and those that it writes. A buffer that no
 	// step writes is there from the start.
@@ -56,17 +56,17 @@ type segment struct{ from, to int }
 type scheduler struct {
 	*Program
 	order    []int
-	at       []int     // by step: its position
-	readers  [][]int32 // by buffer
-	writer   []int32   // by buffer; −1: there from the start
-	last     []int     // by buffer: the position of its last reader, −1 for none, len(order) for the caller
-	live     []int64   // by position: bytes live before the step runs
-	need     []int64   // by position: bytes needed while it runs
-	segments []segment // in order
-	unread   int64     // bytes of inputs that nothing reads: the first step, whichever it is, finds them
+	at       []int     // position of each step in order
+	readers  [][]int32 // steps that read each buffer
+	writer   []int32   // step that writes each buffer; −1: it is there from the start
+	last     []int     // position of the last reader of each buffer; −1 for none, len(order) for the caller
+	live     []int64   // bytes that are live before the step at each position
+	need     []int64   // bytes that the step at each position needs while it runs
+	segments []segment // segments, in order
+	unread   int64     // bytes of inputs that nothing reads; they are live before the first step only
 	floor    int64     // no order has a peak below this
 
-	mem    memory // what the search runs steps on
+	mem    memory // state of the search
 	budget int    // steps that the search may still try
 }
 
@@ -151,7 +151,7 @@ func (s *scheduler) index() {
 // then reads something that it or a later step wrote, and what every step before it wrote is read at or before it.
 func (s *scheduler) cut() {
 	n := len(s.order)
-	waits := make([]int, n+1) // the earliest of the last writers that the steps from here on wait for
+	waits := make([]int, n+1) // of the last writers for each step from a position on, the earliest
 	waits[n] = n
 	for i := n - 1; i >= 0; i-- {
 		latest := -1
@@ -189,10 +189,10 @@ type Need struct {
 	*Program
 	steps    []int
 	segments []segment
-	from, to []int32 // by buffer: the segments that it lives across
-	across   []int64 // by segment: by how much the bytes grow of what lives across; as long as Peak runs
+	from, to []int32 // the first and the last segment across which each buffer lives
+	across   []int64 // growth, at each segment, of the bytes that live across segments; valid while Peak runs
 	own      []int32 // the buffers that count of each step, one after the other
-	ends     []int   // of each step's in own
+	ends     []int   // end of each step's part of own
 }
 
 // Floor is what every order needs.

@@ -17,10 +17,10 @@ const maxWindow = 64
 type search struct {
 	*memory
 	steps  []int
-	after  []uint64 // by local step: those that must come before it
+	after  []uint64 // for each local step, the set of local steps that must come before it
 	limit  int64
 	budget *int
-	path   []int // local
+	path   []int // local steps of the current order
 	failed map[uint64]struct{}
 }
 
@@ -50,7 +50,7 @@ func (s *scheduler) exact(g segment, budget int) bool {
 	return budget > 0
 }
 
-// dependencies returns for every step of a window, by position, the set of those that it waits for.
+// dependencies returns, for each step of a window, the set of the window's steps that must run before it.
 func (s *scheduler) dependencies(g segment) []uint64 {
 	after := make([]uint64, g.to-g.from)
 	for i := range after {
