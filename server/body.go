@@ -26,6 +26,10 @@ type decodable interface {
 	decode(s *scanner, field string) error
 }
 
+// A convertible is a field that can have the value of a field of another type, which was read before. It ignores values of types that it
+// does not know.
+type convertible interface{ convert(from any) }
+
 // decode reads a body into the first of the structs that has all of its fields, or says what is wrong with the one that fits best. Fields
 // that none of them has, and fields that are there twice, are errors. It returns which one it is.
 func (s *scanner) decode(structs ...any) (int, error) {
@@ -119,8 +123,14 @@ func (s *scanner) structs(to []reflect.Value, path string) (strange []func() err
 			return err
 		}
 		for i := range to {
-			if f, ok := fieldOf(to[i], key); ok && i != taken && f.Type() == value.Type() {
+			f, ok := fieldOf(to[i], key)
+			if !ok || i == taken {
+				continue
+			}
+			if f.Type() == value.Type() {
 				f.Set(value)
+			} else if other, ok := f.Addr().Interface().(convertible); ok {
+				other.convert(value.Interface())
 			}
 		}
 		return nil

@@ -19,7 +19,7 @@ var durations = regexp.MustCompile(`_duration":\d+|"id":"\w+"`)
 // TestCancelledRequests: wherever a request learns that its client has gone, it ends without an answer of status 200 that is not whole,
 // and the server answers the next one.
 func TestCancelledRequests(t *testing.T) {
-	s, _ := start(t, Options{}, append(served(everyTask...), imageModels("vit")...)...)
+	s, _ := start(t, Options{}, append(served(everyTask...), imageModels("vit", "detr", "classifier", "clip-towers")...)...)
 	for _, path := range slices.Sorted(maps.Keys(valid)) {
 		answer := func(ctx *modeltest.Expiring) (w *httptest.ResponseRecorder, aborted bool) {
 			defer func() {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"mime"
 	"net/http"
 	"slices"
@@ -163,6 +164,17 @@ func (in *imageInputs) decode(s *scanner, field string) error {
 	return in.allImages(field)
 }
 
+// convert implements convertible. Of a model of texts and images the other fields of the body decide what its strings are.
+func (in *imageInputs) convert(from any) {
+	if texts, ok := from.(inputs); ok {
+		other := imageInputs{inputs: texts}
+		other.inputs.images = make([]bool, len(texts.texts))
+		if other.allImages("inputs") == nil {
+			*in = other
+		}
+	}
+}
+
 // hfImages are the fields that the requests of Hugging Face's tasks on images share.
 type hfImages struct {
 	Model   string      `json:"model"`
@@ -203,4 +215,100 @@ func (c *call) hfEmbedImages(q *hfImages) ([][]float32, error) {
 		return nil, err
 	}
 	return c.imageVectors(m, q.field(), images, nil, nil)
+}
+
+type hfClassifyImagesRequest struct {
+	hfImages
+	Parameters struct {
+		TopK     *int   `json:"top_k" least:"1"`
+		Function string `json:"function_to_apply" enum:"none,sigmoid,softmax"`
+	} `json:"parameters"`
+}
+
+// mostLabels is how many labels an image gets if the request does not say, as in transformers: ImageNet has a thousand.
+const mostLabels = 5
+
+func (c *call) hfClassifyImages(q *hfClassifyImagesRequest) (a oneOrMore[[]pipeline.Score], err error) {
+	m, images, err := c.imagesOf(&q.hfImages, pipeline.Classifying)
+	if err != nil {
+		return a, err
+	}
+	o := pipeline.ClassifyOptions{TopK: mostLabels, Function: pipeline.Function(q.Parameters.Function)}
+	if q.Parameters.TopK != nil {
+		o.TopK = *q.Parameters.TopK
+	}
+	scores, err := m.Classify(c.ctx, images, o)
+	return oneOrMore[[]pipeline.Score]{scores, q.one()}, c.explainImages(err, q.field(), m)
+}
+
+// An hfZeroShotImagesRequest has labels beside the image, so that its body is never a file.
+type hfZeroShotImagesRequest struct {
+	Model      string      `json:"model"`
+	Inputs     imageInputs `json:"inputs" required:"yes"`
+	Options    hfOptions   `json:"options"`
+	Parameters struct {
+		Labels   []string `json:"candidate_labels" required:"yes" some:"yes"`
+		Template string   `json:"hypothesis_template" pattern:"^$|\\{\\}"`
+		Truncate cutting  `json:"truncate"`
+	} `json:"parameters" required:"yes"`
+}
+
+func (c *call) hfZeroShotImages(q *hfZeroShotImagesRequest) (a oneOrMore[[]pipeline.Score], err error) {
+	m, images, err := c.imagesOf(&hfImages{Model: q.Model, Inputs: q.Inputs}, pipeline.ZeroShot)
+	if err != nil {
+		return a, err
+	}
+	p := q.Parameters
+	if len(p.Labels) == 0 {
+		return a, invalid("parameters.candidate_labels", "it is empty: want at least one label")
+	}
+	if p.Template != "" && !strings.Contains(p.Template, "{}") {
+		return a, invalid("parameters.hypothesis_template", "want {} where a label goes")
+	}
+	cut, _ := c.lengths(p.Truncate.of("parameters.candidate_labels", ""))
+	scores, err := m.ClassifyZeroShot(c.ctx, images, p.Labels, pipeline.ZeroShotOptions{Template: p.Template, Truncated: cut})
+	return oneOrMore[[]pipeline.Score]{scores, q.Inputs.one}, c.explainImages(err, "inputs", m)
+}
+
+type hfDetectRequest struct {
+	hfImages
+	Parameters struct {
+		Threshold float64 `json:"threshold"`
+	} `json:"parameters"`
+}
+
+// An hfBox is in pixels of the upright image, rounded.
+type hfBox struct {
+	X0 int `json:"xmin"`
+	Y0 int `json:"ymin"`
+	X1 int `json:"xmax"`
+	Y1 int `json:"ymax"`
+}
+
+type hfObject struct {
+	Score float32 `json:"score"`
+	Label string  `json:"label"`
+	Box   hfBox   `json:"box"`
+}
+
+func (c *call) hfDetect(q *hfDetectRequest) (a oneOrMore[listOf[hfObject]], err error) {
+	m, images, err := c.imagesOf(&q.hfImages, pipeline.Detecting)
+	if err != nil {
+		return a, err
+	}
+	if x := q.Parameters.Threshold; x < 0 || x > 1 {
+		return a, invalid("parameters.threshold", "want 0 to 1, not %v", x)
+	}
+	found, err := m.Detect(c.ctx, images, pipeline.DetectOptions{Threshold: float32(q.Parameters.Threshold)})
+	if err != nil {
+		return a, c.explainImages(err, q.field(), m)
+	}
+	a.one = q.one()
+	for _, objects := range found {
+		a.list = append(a.list, made(objects, func(d pipeline.Detection) hfObject {
+			at := func(i int) int { return int(math.Round(float64(d.Box[i]))) }
+			return hfObject{d.Score, d.Label, hfBox{at(0), at(1), at(2), at(3)}}
+		}))
+	}
+	return a, nil
 }

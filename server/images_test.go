@@ -3,6 +3,7 @@ package server
 import (
 	"bytes"
 	"encoding/base64"
+	"encoding/json"
 	"fmt"
 	"image"
 	"image/png"
@@ -269,4 +270,112 @@ func TestImagesWaitForMemory(t *testing.T) {
 	require.Equal(t, 413, status)
 	require.Contains(t, text, "the image: the request needs more memory than one request may use: scale it down")
 	quiet(t, s, runtime.NumGoroutine())
+}
+
+// TestTextsAndImagesInOneSpace sends texts and images of a dual encoder in one request, and compares its vectors and labels with the
+// library's.
+func TestTextsAndImagesInOneSpace(t *testing.T) {
+	for _, name := range []string{"clip-towers", "clip-file"} {
+		t.Run(name, func(t *testing.T) {
+			s, h := start(t, Options{}, imageModels(name)...)
+			text, err := pipeline.Open(t.Context(), filepath.Join(testdata, "images", name), pipeline.Options{})
+			require.NoError(t, err)
+			defer text.Close()
+			texts, err := text.Embed(t.Context(), []string{"a cat", "a dog"}, pipeline.EmbedOptions{})
+			require.NoError(t, err)
+			images := imageLibrary(t, name)
+			var a struct {
+				Data []struct{ Embedding []float32 }
+			}
+			ask(t, "POST", h.URL+"/v1/embeddings", fmt.Sprintf(`{"input": [{"image": %q}, {"text": "a cat"}, {"image": %q}, "a dog"]}`,
+				photoURL(t, 0), photoURL(t, 1)), &a)
+			var vectors [][]float32
+			for _, d := range a.Data {
+				vectors = append(vectors, d.Embedding)
+			}
+			near(t, [][]float32{images[0], texts[0], images[1], texts[1]}, vectors)
+			ask(t, "POST", h.URL+"/v1/embeddings", `{"input": ["a cat", "a dog"]}`, &a)
+			near(t, texts, [][]float32{a.Data[0].Embedding, a.Data[1].Embedding})
+			status, body := ask(t, "POST", h.URL+"/v1/embeddings", fmt.Sprintf(`{"input": ["a", {"image": %q}, {"image": "AAAA"}]}`,
+				photoURL(t, 0)), nil)
+			require.Equal(t, 400, status)
+			require.Contains(t, body, "image 2: not an image", "the index is that of the input")
+
+			m, err := pipeline.OpenImages(t.Context(), filepath.Join(testdata, "images", name), pipeline.Options{})
+			require.NoError(t, err)
+			defer m.Close()
+			labels := []string{"cat", "dog", "bank"}
+			want, err := m.ClassifyZeroShot(t.Context(), []pipeline.Image{{Data: photo(t, 0)}}, labels, pipeline.ZeroShotOptions{})
+			require.NoError(t, err)
+			for _, path := range []string{"/pipeline/zero-shot-image-classification", "/models/" + name} {
+				var scores []pipeline.Score
+				ask(t, "POST", h.URL+path, fmt.Sprintf(`{"inputs": %q, "parameters": {"candidate_labels": ["cat", "dog", "bank"]}}`,
+					photoURL(t, 0)), &scores)
+				require.Len(t, scores, 3)
+				for i, x := range want[0] {
+					require.Equal(t, x.Label, scores[i].Label)
+					require.InDelta(t, x.Score, scores[i].Score, 1e-4)
+				}
+			}
+			require.Equal(t, []pipeline.Task{"embed", "image embed", "image classify zero-shot"}, s.models[0].current().capabilities())
+		})
+	}
+}
+
+// TestImageTasks compares the answers of routes with the library's, for a file as the body and for a list.
+func TestImageTasks(t *testing.T) {
+	_, h := start(t, Options{}, imageModels("classifier", "detr")...)
+	images := []pipeline.Image{{Data: photo(t, 0)}, {Data: photo(t, 1)}}
+	both := fmt.Sprintf(`{"inputs": [%q, %q], "parameters": `, photoURL(t, 0), photoURL(t, 1))
+	open := func(name string) *pipeline.ImageModel {
+		m, err := pipeline.OpenImages(t.Context(), filepath.Join(testdata, "images", name), pipeline.Options{})
+		require.NoError(t, err)
+		t.Cleanup(func() { require.NoError(t, m.Close()) })
+		return m
+	}
+	want, err := open("classifier").Classify(t.Context(), images, pipeline.ClassifyOptions{TopK: 2})
+	require.NoError(t, err)
+	var labels [][]pipeline.Score
+	ask(t, "POST", h.URL+"/pipeline/image-classification", both+`{"top_k": 2}}`, &labels)
+	require.Len(t, labels, 2)
+	for i := range want {
+		require.Len(t, labels[i], 2)
+		for k := range want[i] {
+			require.Equal(t, want[i][k].Label, labels[i][k].Label)
+			require.InDelta(t, want[i][k].Score, labels[i][k].Score, 1e-5)
+		}
+	}
+	status, text := sendFile(t, h.URL+"/models/classifier", "image/png", photo(t, 0))
+	require.Equal(t, 200, status, text)
+	var one []pipeline.Score
+	require.NoError(t, json.Unmarshal([]byte(text), &one))
+	require.Equal(t, want[0][0].Label, one[0].Label)
+
+	const threshold = 0.01 // the weights are random
+	found, err := open("detr").Detect(t.Context(), images, pipeline.DetectOptions{Threshold: threshold})
+	require.NoError(t, err)
+	var objects [][]hfObject
+	ask(t, "POST", h.URL+"/pipeline/object-detection", both+`{"threshold": 0.01}}`, &objects)
+	require.Len(t, objects, 2)
+	for i := range found {
+		require.NotEmpty(t, found[i])
+		require.Len(t, objects[i], len(found[i]))
+		for k, d := range found[i] {
+			x := objects[i][k]
+			require.Equal(t, d.Label, x.Label)
+			require.InDelta(t, d.Score, x.Score, 1e-5)
+			for j, at := range []int{x.Box.X0, x.Box.Y0, x.Box.X1, x.Box.Y1} {
+				require.InDelta(t, d.Box[j], at, 0.6)
+			}
+		}
+	}
+	status, text = sendFile(t, h.URL+"/models/detr", "", photo(t, 0))
+	require.Equal(t, 200, status, text)
+	require.Equal(t, "[", text[:1])
+	var served struct {
+		Data []struct{ Capabilities []string }
+	}
+	ask(t, "GET", h.URL+"/v1/models", "", &served)
+	require.Equal(t, []string{"image classify"}, served.Data[0].Capabilities)
+	require.Equal(t, []string{"image detect"}, served.Data[1].Capabilities)
 }

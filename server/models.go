@@ -74,10 +74,18 @@ func (s *Server) load(ctx context.Context, e *entry) (*opened, error) {
 // open opens the files of an entry as a model of texts, of images, or of both. Files that are none of these are served as tensors alone.
 func (m *opened) open(ctx context.Context, s *Server, e *entry, o pipeline.Options) error {
 	var noText, noImages error
+	if m.images, noImages = pipeline.OpenImages(ctx, e.Path, o); noImages == nil && m.images.Can(pipeline.ZeroShot) {
+		// The tower of images, that of texts, and that of labels, which ClassifyZeroShot opens, have equal parts of the memory.
+		if err := m.images.Close(); err != nil {
+			return err
+		}
+		o.Compile.MemoryLimit = max(1, o.Compile.MemoryLimit/3)
+		m.images, noImages = pipeline.OpenImages(ctx, e.Path, o)
+	}
 	if m.text, noText = pipeline.Open(ctx, e.Path, o); noText != nil && !errors.Is(noText, pipeline.ErrNotText) {
 		return noText
 	}
-	if m.images, noImages = pipeline.OpenImages(ctx, e.Path, o); noImages == nil {
+	if noImages == nil {
 		m.tensors = newTensors(m.images.Program())
 	} else if !errors.Is(noImages, pipeline.ErrNotImage) {
 		s.options.Log.Warn("images are not served", "model", e.Name, "because", noImages)
@@ -333,7 +341,7 @@ func (e *entry) current() *opened {
 }
 
 // besides are the tasks that models can do which were made for others.
-var besides = []pipeline.Task{pipeline.Sparse, pipeline.MultiVector, pipeline.ZeroShot, pipeline.Filling}
+var besides = []pipeline.Task{pipeline.Embedding, pipeline.Sparse, pipeline.MultiVector, pipeline.ZeroShot, pipeline.Filling}
 
 // A medium is what requests send to a model.
 type medium int
@@ -349,16 +357,22 @@ const (
 func (m *opened) tasks(of medium) (list []pipeline.Task) {
 	switch {
 	case of == ofImages && m.images != nil:
-		return []pipeline.Task{pipeline.Embedding}
+		return tasksOf(m.images.Task, m.images.Can)
 	case of == ofTexts && m.text != nil:
-		list = append(list, m.text.Task)
-		for _, task := range besides {
-			if task != m.text.Task && m.text.Can(task) {
-				list = append(list, task)
-			}
-		}
+		return tasksOf(m.text.Task, m.text.Can)
 	case of == ofBoth && slices.Contains(m.tasks(ofTexts), pipeline.Embedding) && slices.Contains(m.tasks(ofImages), pipeline.Embedding):
 		list = append(list, pipeline.Embedding)
+	}
+	return list
+}
+
+// tasksOf lists the task that a model was made for, and then the others that it can do.
+func tasksOf(first pipeline.Task, can func(pipeline.Task) bool) []pipeline.Task {
+	list := []pipeline.Task{first}
+	for _, task := range besides {
+		if task != first && can(task) {
+			list = append(list, task)
+		}
 	}
 	return list
 }

@@ -30,8 +30,13 @@ var valid = map[string]string{
 	"/similarity":                        `{"inputs": {"source_sentence": "a", "sentences": ["b", "c"]}, "parameters": {"truncate": true}}`,
 	"/pipeline/feature-extraction":       `{"inputs": ["a cat", "b"], "normalize": true, "truncate": null}`,
 	"/pipeline/image-feature-extraction": `{"inputs": ["data:image/gif;base64,` + smallGIF + `"], "options": {}}`,
-	"/pipeline/sentence-similarity":      `{"inputs": {"source_sentence": "a", "sentences": ["b", "c"]}, "parameters": {}}`,
-	"/pipeline/text-classification":      `{"inputs": "a cat", "parameters": {"top_k": 2, "function_to_apply": "sigmoid"}}`,
+	"/pipeline/image-classification": `{"inputs": "data:image/gif;base64,` + smallGIF + `", "parameters": {"top_k": 2, ` +
+		`"function_to_apply": "sigmoid"}}`,
+	"/pipeline/zero-shot-image-classification": `{"inputs": "` + smallGIF + `", "parameters": {"candidate_labels": ["a", "b"], ` +
+		`"hypothesis_template": "It is {}."}}`,
+	"/pipeline/object-detection":    `{"inputs": ["` + smallGIF + `"], "parameters": {"threshold": 0.1}}`,
+	"/pipeline/sentence-similarity": `{"inputs": {"source_sentence": "a", "sentences": ["b", "c"]}, "parameters": {}}`,
+	"/pipeline/text-classification": `{"inputs": "a cat", "parameters": {"top_k": 2, "function_to_apply": "sigmoid"}}`,
 	"/pipeline/zero-shot-classification": `{"inputs": ["a cat", "b"], "parameters": {"candidate_labels": ["x", "y"], ` +
 		`"hypothesis_template": "It is {}.", "multi_label": true}}`,
 	"/pipeline/token-classification": `{"inputs": ["a cat", "b"], "parameters": {"aggregation_strategy": "none", ` +
@@ -136,7 +141,7 @@ func damage(r *rand.Rand, text []byte) []byte {
 
 // TestMutations sends requests of every route that were changed at random: what is wrong is the request, and nothing is left of it.
 func TestMutations(t *testing.T) {
-	s, _ := start(t, Options{MaxTexts: 64}, append(served(everyTask...), imageModels("vit")...)...)
+	s, _ := start(t, Options{MaxTexts: 64}, append(served(everyTask...), imageModels("vit", "detr", "classifier", "clip-towers")...)...)
 	routes := 0
 	for _, route := range s.routes {
 		if route.request == nil {

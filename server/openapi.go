@@ -199,6 +199,10 @@ var examples = map[reflect.Type]string{
 	reflect.TypeFor[teiDecodeRequest]():        `{"ids": [5, 6]}`,
 	reflect.TypeFor[teiRerankRequest]():        `{"query": "where do cats sleep?", "texts": ["on the mat", "at the bank"]}`,
 	reflect.TypeFor[teiAny]():                  `{"inputs": "a cat"}`,
+	reflect.TypeFor[hfClassifyImagesRequest](): `{"inputs": "data:image/gif;base64,` + smallGIF + `", "parameters": {"top_k": 3}}`,
+	reflect.TypeFor[hfZeroShotImagesRequest](): `{"inputs": "data:image/gif;base64,` + smallGIF +
+		`", "parameters": {"candidate_labels": ["a cat", "a dog"]}}`,
+	reflect.TypeFor[hfDetectRequest]():         `{"inputs": "data:image/gif;base64,` + smallGIF + `", "parameters": {"threshold": 0.3}}`,
 	reflect.TypeFor[hfImages]():                `{"inputs": "data:image/gif;base64,` + smallGIF + `"}`,
 	reflect.TypeFor[hfZeroShotRequest]():       `{"inputs": "I like it", "parameters": {"candidate_labels": ["praise", "complaint"]}}`,
 	reflect.TypeFor[hfTagRequest]():            `{"inputs": "Ada met Charles in London", "parameters": {"aggregation_strategy": "simple"}}`,

@@ -76,6 +76,9 @@ func (s *Server) table() []route {
 
 		post("/pipeline/feature-extraction", huggingFace, "Vectors of texts.", (*call).teiEmbed),
 		post("/pipeline/image-feature-extraction", huggingFace, "Vectors of images.", (*call).hfEmbedImages),
+		post("/pipeline/image-classification", huggingFace, "Labels of images, the most likely first.", (*call).hfClassifyImages),
+		post(zeroShotImagePath, huggingFace, "Scores of labels of images that the model was not trained on.", (*call).hfZeroShotImages),
+		post("/pipeline/object-detection", huggingFace, "The objects in images, with their boxes.", (*call).hfDetect),
 		post("/pipeline/sentence-similarity", huggingFace, "Similarities of texts to one text.", (*call).teiSimilarity),
 		post("/pipeline/text-classification", huggingFace, "Labels of texts, the most likely first.", (*call).hfClassify),
 		post(zeroShotPath, huggingFace, "Scores of labels that the model was not trained on.",

@@ -346,7 +346,7 @@ func refusesParts(t *testing.T, s http.Handler, path, body string) {
 
 // TestOpenAPI holds requests and answers, right and wrong ones, to the server's own description.
 func TestOpenAPI(t *testing.T) {
-	s, h := start(t, Options{NoTruncate: true}, append(served(everyTask...), imageModels("vit")...)...)
+	s, h := start(t, Options{NoTruncate: true}, append(served(everyTask...), imageModels("vit", "detr", "classifier", "clip-towers")...)...)
 	_, text := ask(t, "GET", h.URL+"/openapi.json", "", nil)
 	doc, err := openapi3.NewLoader().LoadFromData([]byte(text))
 	require.NoError(t, err)
@@ -471,6 +471,16 @@ func TestOpenAPI(t *testing.T) {
 		{"POST", "/v1/embeddings", `{"input": [{"text": "a"}, "b", [5]]}`, 200, ""},
 		{"POST", "/v1/embeddings", `{"input": [{"video": "a"}]}`, 400, `\"input[0].video\"`},
 		{"POST", "/pipeline/image-feature-extraction", `{"inputs": "data:image/gif;base64,` + smallGIF + `"}`, 200, ""},
+		{"POST", "/pipeline/image-classification", `{"inputs": "` + smallGIF + `"}`, 200, ""},
+		{"POST", "/pipeline/image-classification", `{"inputs": ["` + smallGIF + `"], "parameters": {"top_k": 1}}`, 200, ""},
+		{"POST", "/pipeline/image-classification", `{"inputs": "` + smallGIF + `", "parameters": {"top_k": 0}}`, 422, "top_k"},
+		{"POST", "/pipeline/zero-shot-image-classification", `{"inputs": "` + smallGIF + `", "parameters": {"candidate_labels": ["a"]}}`,
+			200, ""},
+		{"POST", "/pipeline/zero-shot-image-classification", `{"inputs": "` + smallGIF + `", "parameters": {"candidate_labels": []}}`,
+			422, "parameters.candidate_labels"},
+		{"POST", "/pipeline/object-detection", `{"inputs": "` + smallGIF + `"}`, 200, ""},
+		{"POST", "/pipeline/object-detection", `{"inputs": "` + smallGIF + `", "parameters": {"threshold": 2}}`, 422, "parameters.threshold"},
+		{"POST", "/models/vit/pipeline/object-detection", `{"inputs": "` + smallGIF + `"}`, 422, "trained to embed"},
 		{"POST", "/pipeline/image-feature-extraction", `{"inputs": [""]}`, 422, `image 0`},
 		{"POST", "/v2/embed", `{"texts": ["a cat"], "input_type": "image"}`, 422, `field \"input_type\"`},
 		{"POST", "/v2/embed", `{"texts": [` + long + `], "truncate": "NONE"}`, 413, `field \"texts\"`},

@@ -496,6 +496,8 @@ type anything struct{}
 func (anything) wanted() string { return "inputs" }
 func (anything) schema() schema { return schema{} }
 
+const zeroShotImagePath = "/pipeline/zero-shot-image-classification"
+
 const zeroShotPath = "/pipeline/zero-shot-classification"
 
 // forTask are the routes for what a model was made for, by their paths. The body decides between two.
@@ -506,7 +508,8 @@ var forTask = map[pipeline.Task][]string{pipeline.Embedding: {"/similarity", "/e
 	pipeline.Answering:   {"/pipeline/question-answering"}, pipeline.Filling: {"/pipeline/fill-mask"}}
 
 // forImageTask lists, by the tasks of models of images, the paths of their routes.
-var forImageTask = map[pipeline.Task]string{pipeline.Embedding: "/pipeline/image-feature-extraction"}
+var forImageTask = map[pipeline.Task]string{pipeline.Embedding: "/pipeline/image-feature-extraction",
+	pipeline.ZeroShot: zeroShotImagePath, pipeline.Classifying: "/pipeline/image-classification", pipeline.Detecting: "/pipeline/object-detection"}
 
 // teiAny finds what the model was made for.
 func (c *call) teiAny() (routes []route, err error) {
@@ -520,7 +523,7 @@ func (c *call) teiAny() (routes []route, err error) {
 		paths = append(paths, forTask[m.text.Task]...)
 	}
 	for _, task := range m.tasks(ofImages) {
-		paths = append(paths, forImageTask[task])
+		paths = append(paths, forImageTask[task]) // in this order, because the first route that takes a file gets it
 	}
 	for _, path := range paths {
 		for _, r := range c.server.routes {
