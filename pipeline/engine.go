@@ -21,6 +21,7 @@ type sequence struct {
 	reads      *reading
 	skip       int      // number of tokens at the beginning that belong to a prompt and do not count
 	past       *prefix  // tokens before ids, whose keys and values the model gets from an earlier run; nil for none
+	picks      []int    // indices in ids of the tokens whose logits are computed; nil for the last token
 	hidden     int      // how many tokens at the end the attention does not see
 	words      []int64  // for a model that labels words: the word of each token, from 1
 	count      int      // of words
@@ -35,11 +36,19 @@ type sequence struct {
 
 // extent returns the size of the sequence.
 func (s *sequence) extent() extent {
-	e := extent{reads: s.reads, past: s.past.length(), tokens: len(s.ids)}
+	e := extent{reads: s.reads, past: s.past.length(), tokens: len(s.ids), picks: len(s.picks)}
 	if s.picture != nil {
 		e.pixels = s.picture.pixels
 	}
 	return e
+}
+
+// picked returns the indices of the tokens whose logits are computed.
+func (s *sequence) picked() []int {
+	if s.picks == nil {
+		return []int{len(s.ids) - 1}
+	}
+	return s.picks
 }
 
 // A picture is the tensor of an image on its way through the model, [3, height, width].
@@ -59,26 +68,32 @@ func (p *picture) work() int { return max(1, p.height*p.width/256) }
 // bytes returns the size of the tensor.
 func (p *picture) bytes() int64 { return 4 * int64(len(p.values)) }
 
-// An extent is the reading of a sequence and its size: the number of tokens of its prefix, which are not computed again, and the number of
-// its ids. The scheduler only puts sequences of one reading whose prefixes have the same length into one batch. A shorter prefix would be
-// padded to the length of the longest, and a mask would have to hide this padding, which is between the prefix and the ids:
-// GroupQueryAttention of onnxruntime has no such mask. Sequences of one batch may differ in tokens: their ids are padded at the end. A
-// batch of images has images of one size.
+// An extent is the reading of a sequence and its size: the number of tokens of its prefix, which are not computed again, the number of its
+// ids, and that of its picks, which is 0 for the last token. The scheduler only puts sequences of one reading whose prefixes have the same
+// length into one batch. A shorter prefix would be padded to the length of the longest, and a mask would have to hide this padding, which
+// is between the prefix and the ids: GroupQueryAttention of onnxruntime has no such mask. Sequences of one batch may differ
+// in tokens: their ids are padded at the end. All sequences of a batch have the same number of picks, and all its images have one size.
 type extent struct {
-	reads        *reading
-	past, tokens int
-	pixels       pixels
+	reads               *reading
+	past, tokens, picks int
+	pixels              pixels
 }
 
-// compare orders extents by what is read, by the prefix, by the other tokens, and then by the size of the image.
+// sizes returns the sizes of that many sequences of the extent.
+func (e extent) sizes(sequences int) sizes {
+	return sizes{batchAxis: sequences, lengthAxis: e.tokens, pastAxis: e.past, allAxis: e.past + e.tokens, onceAxis: 1, endsAxis: 2,
+		picksAxis: max(1, e.picks)}
+}
+
+// compare orders extents by what is read, by the prefix, by the other tokens, by the picks, and then by the size of the image.
 func (e extent) compare(x extent) int {
 	return cmp.Or(cmp.Compare(e.reads.order(), x.reads.order()), cmp.Compare(e.past, x.past), cmp.Compare(e.tokens, x.tokens),
-		cmp.Compare(e.pixels.height, x.pixels.height), cmp.Compare(e.pixels.width, x.pixels.width))
+		cmp.Compare(e.picks, x.picks), cmp.Compare(e.pixels.height, x.pixels.height), cmp.Compare(e.pixels.width, x.pixels.width))
 }
 
 // together reports whether sequences of two extents may be in one batch.
 func (e extent) together(x extent) bool {
-	return e.reads == x.reads && e.past == x.past && e.pixels == x.pixels
+	return e.reads == x.reads && e.past == x.past && e.picks == x.picks && e.pixels == x.pixels
 }
 
 // A reading is a set of the model's outputs that calls ask for, with programs that compute only these. Embed needs the vectors of texts
@@ -250,7 +265,7 @@ func (e *padded) sequences(of extent) (int, error) {
 	if n := e.layout.fixed[batchAxis]; n > 0 {
 		return n, nil
 	}
-	return e.most(of, func(n int) map[string]int { return of.reads.layout.sizesAfter(of.past, n, of.tokens) })
+	return e.most(of, func(n int) map[string]int { return of.reads.layout.sizesOf(of, n) })
 }
 
 // most returns how many sequences of an extent fit the memory and the tokens of a batch. sizes returns the model's sizes for n of them.

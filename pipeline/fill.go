@@ -3,7 +3,6 @@ package pipeline
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"slices"
 
 	"github.com/rlxc/rlxc/internal/memory"
@@ -35,7 +34,7 @@ func (m *Model) Mask() string {
 // target is a token.
 func (m *Model) Fill(ctx context.Context, texts []string, o FillOptions) ([][][]Filled, error) {
 	word, mask, ok := m.tok.Role("mask")
-	if !m.weighsWords() || !ok {
+	if m.heads.filled.name == "" || !ok {
 		return nil, m.lacks("fill")
 	}
 	targets, err := m.targets(ctx, o.Targets)
@@ -49,25 +48,24 @@ func (m *Model) Fill(ctx context.Context, texts []string, o FillOptions) ([][][]
 	masks := make([][]candidates, len(texts))
 	sequences, ask := make([]*sequence, len(encodings)), memory.Asker(ctx)
 	for i, e := range encodings {
+		var picks []int
 		for t, id := range e.InputIDs {
 			if id == mask {
-				masks[i] = append(masks[i], candidates{at: t})
+				masks[i], picks = append(masks[i], candidates{at: t}), append(picks, t)
 			}
 		}
-		if len(masks[i]) == 0 {
+		if len(picks) == 0 {
 			return nil, invalidf("text %d has no %s among its first %d tokens", i, word, len(e.InputIDs))
 		}
-		sequences[i] = &sequence{ids: e.InputIDs, types: e.TokenTypeIDs, take: func(b *batch, at int) error {
-			data, tokens, size, err := b.tokenVectors(m.heads.logits, at)
+		sequences[i] = &sequence{ids: e.InputIDs, types: e.TokenTypeIDs, picks: picks, take: func(b *batch, at int) error {
+			data, err := b.textVector(m.heads.filled, at)
 			if err != nil {
 				return err
 			}
-			if tokens != len(e.InputIDs) {
-				return fmt.Errorf("pipeline: the model returns logits for %d of %d tokens", tokens, len(e.InputIDs))
-			}
+			size := len(data) / len(picks)
 			for k := range masks[i] {
 				c := &masks[i][k]
-				c.choose(wide(data[c.at*size:(c.at+1)*size]), targets, cmp.Or(o.TopK, 5))
+				c.choose(wide(data[k*size:(k+1)*size]), targets, cmp.Or(o.TopK, 5))
 				if err := ask(16 * int64(len(c.ids))); err != nil {
 					return err
 				}
@@ -75,7 +73,7 @@ func (m *Model) Fill(ctx context.Context, texts []string, o FillOptions) ([][][]
 			return nil
 		}}
 	}
-	if err := m.run(ctx, sequences, m.heads.logits.name); err != nil {
+	if err := m.run(ctx, sequences, m.heads.filled.name); err != nil {
 		return nil, err
 	}
 	out := make([][][]Filled, len(texts))

@@ -47,6 +47,13 @@ var poolers = map[Pooling]pooler{
 	}},
 }
 
+// pickedInput is the name of the input of picked tokens, i32 [batch,picks]: the tokens of each text whose logits are computed. These are
+// the masks of a model that fills them, and the last token for a judge, which has one pick.
+const pickedInput = "picked_tokens"
+
+// picksSymbol is the number of picked tokens of a text, which all texts of a batch have in common. No file has a symbol of this name.
+const picksSymbol = "picked tokens of a text"
+
 // poolSum is the pooling of SPLADE models that add up weights. No file names it.
 const poolSum Pooling = "sum"
 
@@ -57,7 +64,7 @@ func tokensInput(p Pooling) string { return "pooling_" + string(p) + "_tokens" }
 func scaleInput(p Pooling) string  { return "pooling_" + string(p) + "_scale" }
 
 // A head is what a program computes of the model's outputs: of the vectors of tokens, the modules of an embedding model; of the logits of
-// tokens, what a judge reads or the weights of a SPLADE model. A model with vectors and logits has both.
+// tokens, what a judge reads, the words for masks, or the weights of a SPLADE model. A model with vectors and logits has both.
 type head struct {
 	hidden          string   // name of the output whose vectors it takes; "" for none
 	tokens          []layer  // for the vector of each token
@@ -66,15 +73,16 @@ type head struct {
 	vectors, pooled string   // names of its outputs; "" for none
 
 	sparse  *splade // how the logits of words become their weights; nil if the model has no such logits
-	words   string  // name of the output that has these logits
-	weights string  // name of the output of weights
+	words   string  // name of the output that has logits of words; "" for none
+	weights string  // name of the output of weights; "" if sparse is nil
+	filled  string  // name of the output that has the logits of masks
 	judges  bool    // the output hidden is logits of words, and pooled those of the last token
 	answers []int64 // columns of the logits that remain, for a judge; nil for all
 }
 
 // orNone returns nil for a head that computes nothing.
 func (h *head) orNone() *head {
-	if h.hidden == "" && h.sparse == nil {
+	if h.hidden == "" && h.words == "" {
 		return nil
 	}
 	return h
@@ -87,12 +95,15 @@ func (h *head) skipsPrompt() bool {
 
 // appendTo appends the head to a rewritten graph.
 func (h *head) appendTo(g *ir.Graph) error {
-	if h.sparse != nil {
+	if h.words != "" {
 		b, err := newHeadBuilder(g, h.words)
 		if err != nil {
 			return err
 		}
-		if b.output(h.weights, b.splade(b.x, *h.sparse)); b.err != nil {
+		if h.sparse != nil {
+			b.output(h.weights, b.splade(b.x, *h.sparse))
+		}
+		if b.output(h.filled, b.picked(b.x, ir.Sym(picksSymbol))); b.err != nil {
 			return b.err
 		}
 	}
@@ -105,7 +116,7 @@ func (h *head) appendTo(g *ir.Graph) error {
 	}
 	x := b.x
 	if h.judges {
-		b.output(h.pooled, b.columns(b.last(x), h.answers))
+		b.output(h.pooled, b.columns(b.picked(x, ir.N(1)), h.answers))
 		return b.err
 	}
 	if x.Type.DType != tensor.F32 {
@@ -238,33 +249,49 @@ func (b *headBuilder) columns(x *ir.Value, at []int64) *ir.Value {
 	return b.op(ir.Concat{Axis: 1}, all...)
 }
 
-// last returns what v has for the last token of each text, [batch,size]. A product by constant weights is computed for these tokens alone.
-func (b *headBuilder) last(v *ir.Value) *ir.Value {
-	n := v.Def
+// picked returns the vectors of the picked tokens of each text, [batch,picks·size].
+func (b *headBuilder) picked(x *ir.Value, picks ir.Dim) *ir.Value {
+	batch := b.batch()
+	at := b.AddInput(pickedInput, ir.TensorOf(tensor.I32, batch, picks))
+	if b.pack != nil {
+		at = b.binary(ir.Add, at, b.column(b.pack.Outputs[ir.PackSequences], 0))
+	}
+	y := b.pick(x, at)
+	return b.op(ir.Reshape{Shape: ir.Shape{batch, picks.Mul(y.Type.Shape[2])}}, y)
+}
+
+// pick returns v for the tokens at [batch,picks], as [batch,picks,size]. A product by constant weights is computed for these tokens alone.
+func (b *headBuilder) pick(v, at *ir.Value) *ir.Value {
+	n, s := v.Def, v.Type.Shape
 	if n != nil && (n.Op.Kind() == ir.KindMatMul || n.Op.Kind() == ir.KindMatMulNBits || n.Op.Kind() == ir.KindCast) {
 		x, constant := n.Inputs[0].Type.Shape, true
 		for _, w := range n.Inputs[1:] {
 			constant = constant && (w == nil || w.IsConst() && len(w.Type.Shape) <= 2)
 		}
-		if constant && len(x) == 3 && x[0].Equal(v.Type.Shape[0]) && x[1].Equal(v.Type.Shape[1]) {
+		if constant && len(x) == 3 && x[0].Equal(s[0]) && x[1].Equal(s[1]) {
 			in := slices.Clone(n.Inputs)
-			in[0] = b.last(in[0])
+			in[0] = b.pick(in[0], at)
 			return b.op(n.Op, in...)
 		}
 	}
-	if v.Type.DType == tensor.F32 {
-		return b.pool(v, PoolLastToken)
+	picks := at.Type.Shape[1]
+	if b.pack != nil { // v is [1,tokens,size]
+		return b.op(ir.Reshape{Shape: ir.Shape{b.batch(), picks, s[2]}}, b.op(ir.Gather{Axis: 1}, v, at))
 	}
-	return b.op(ir.Cast{To: v.Type.DType}, b.pool(b.op(ir.Cast{To: tensor.F32}, v), PoolLastToken))
+	return b.op(ir.GatherND{BatchDims: 1}, v, b.op(ir.Reshape{Shape: ir.Shape{s[0], picks, ir.N(1)}}, at))
+}
+
+// batch returns the number of texts.
+func (b *headBuilder) batch() ir.Dim {
+	if b.pack != nil {
+		return b.pack.Outputs[ir.PackSequences].Type.Shape[0]
+	}
+	return b.x.Type.Shape[0]
 }
 
 // pool returns the vectors of texts, [batch,size], by the vectors of their tokens.
 func (b *headBuilder) pool(x *ir.Value, mode Pooling) *ir.Value {
-	p, s := poolers[mode], b.x.Type.Shape
-	batch, length, size := s[0], s[1], x.Type.Shape[2]
-	if b.pack != nil {
-		batch = b.pack.Outputs[ir.PackSequences].Type.Shape[0]
-	}
+	p, batch, length, size := poolers[mode], b.batch(), b.x.Type.Shape[1], x.Type.Shape[2]
 	tokens := b.AddInput(tokensInput(mode), ir.TensorOf(tensor.I32, batch, ir.N(2)))
 	var y *ir.Value
 	if b.pack != nil {

@@ -119,10 +119,33 @@ func TestHeadReturnsOneVector(t *testing.T) {
 	}
 }
 
+// TestFillReturnsRowsOfMasks: the logits of a mask come back from a device for each text, and those of none of the other tokens.
+func TestFillReturnsRowsOfMasks(t *testing.T) {
+	t.Setenv("XDG_CACHE_HOME", t.TempDir())
+	const length = 16
+	texts := slices.Repeat([]string{strings.Repeat("cat ", length-3) + "[MASK]"}, 8)
+	for _, unpad := range []bool{false, true} {
+		t.Run(fmt.Sprintf("unpad=%v", unpad), func(t *testing.T) {
+			d := drivertest.New(t)
+			m := openModel(t, "splade", Options{Sessions: 1, Compile: rlxc.CompileOptions{Backend: "cuda", Unpad: unpad}})
+			_, err := m.Fill(t.Context(), texts, FillOptions{})
+			require.NoError(t, err)
+			rows := len(texts) * m.config.VocabSize * 4
+			reads, err := m.engine.reading(m.heads.filled.name)
+			require.NoError(t, err)
+			bound, err := inside.Program(reads.programs[0]).Bind(reads.layout.sizes(len(texts), length))
+			require.NoError(t, err)
+			require.Empty(t, bound.Host, "all steps have kernels")
+			require.GreaterOrEqual(t, d.Copied["down"], rows)
+			require.Less(t, d.Copied["down"], rows+len(texts)*length, "with the codes of errors")
+		})
+	}
+}
+
 // TestHeadOfCompiledFiles: the vectors of a compiled file are those of its folder to the last bit, also if the file was compiled without
 // padding, and opening the file packs no weight of the model.
 func TestHeadOfCompiledFiles(t *testing.T) {
-	for _, name := range []string{"minilm", "dense", "decoder", "colbert"} {
+	for _, name := range []string{"minilm", "dense", "decoder", "colbert", "splade"} {
 		for _, unpad := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s/unpad=%v", name, unpad), func(t *testing.T) {
 				o := Options{Sessions: 1, Compile: rlxc.CompileOptions{Unpad: unpad}}
@@ -316,6 +339,57 @@ func TestJudgeComputesLastLogits(t *testing.T) {
 					require.NotEqual(t, logits.Shape, sizesOf(v.Type.Shape), "node %s computes logits of all tokens", n.Label())
 				}
 			}
+		})
+	}
+}
+
+// TestFillComputesLogitsOfMasks: the logits of masks are those that a run for all tokens returns, for texts with one mask, several and
+// adjacent ones, with padding and without. The program computes the logits of no other token.
+func TestFillComputesLogitsOfMasks(t *testing.T) {
+	texts := []string{"[MASK] cat", "a [MASK]", "the [MASK] sits on the [MASK] mat", "a [MASK] [MASK] b c", "[MASK]", "cat [MASK] dog"}
+	for _, unpad := range []bool{false, true} {
+		t.Run(fmt.Sprintf("unpad=%v", unpad), func(t *testing.T) {
+			m := openModel(t, "splade", Options{Compile: rlxc.CompileOptions{Unpad: unpad}})
+			reads, err := m.engine.reading(m.heads.filled.name)
+			require.NoError(t, err)
+			require.Equal(t, unpad, reads.packs)
+			words := 0
+			for _, n := range inside.Program(reads.programs[0]).Graph().Nodes {
+				for _, v := range n.Outputs {
+					if s := v.Type.Shape; len(s) == 3 && s[2].Is(m.config.VocabSize) {
+						require.True(t, s[1].Equal(ir.Sym(picksSymbol)), "node %s computes logits of all tokens", n.Label())
+						words++
+					}
+				}
+			}
+			require.Positive(t, words)
+			got, err := m.Fill(t.Context(), texts, FillOptions{TopK: 1000})
+			require.NoError(t, err)
+			encodings, err := m.Encode(t.Context(), tokenizer.Texts(texts...), 0)
+			require.NoError(t, err)
+			_, mask, _ := m.tok.Role("mask")
+			sequences := make([]*sequence, len(texts))
+			for i, e := range encodings {
+				sequences[i] = &sequence{ids: e.InputIDs, types: e.TokenTypeIDs, take: func(b *batch, at int) error {
+					logits, _, size, err := b.tokenVectors(m.heads.logits, at)
+					found := 0
+					for token, id := range e.InputIDs {
+						if id != mask {
+							continue
+						}
+						want := wide(logits[token*size : (token+1)*size])
+						softmax(want)
+						require.Len(t, got[i][found], size)
+						for _, f := range got[i][found] {
+							require.InDelta(t, want[f.ID], f.Score, 1e-6)
+						}
+						found++
+					}
+					require.Len(t, got[i], found)
+					return err
+				}}
+			}
+			require.NoError(t, m.run(t.Context(), sequences, m.heads.logits.name))
 		})
 	}
 }

@@ -31,12 +31,13 @@ type axis uint8
 const (
 	batchAxis axis = iota
 	lengthAxis
-	pastAxis // tokens of earlier runs: those of a prefix that the sequences of the batch share; else 0
-	allAxis  // tokens of earlier runs and of this one
-	spanAxis // spans of the words of the text that has the most
-	onceAxis // one for each text
-	endsAxis // the first word of a span and the last
-	sizeAxis // of outputs: a number that depends neither on texts nor on tokens
+	pastAxis  // tokens of earlier runs: those of a prefix that the sequences of the batch share; else 0
+	allAxis   // tokens of earlier runs and of this one
+	spanAxis  // spans of the words of the text that has the most
+	onceAxis  // one for each text
+	endsAxis  // the first word of a span and the last
+	picksAxis // tokens of each text whose logits are computed: see pickedInput
+	sizeAxis  // of outputs: a number that depends neither on texts nor on tokens
 	axisCount
 )
 
@@ -91,19 +92,24 @@ var fillers = map[string]filler{
 	}},
 }
 
-// poolingFillers are the inputs of poolings by name.
-var poolingFillers = map[string]filler{}
+// headFillers are the inputs of heads by name.
+var headFillers = map[string]filler{pickedInput: {axes: []axis{batchAxis, picksAxis},
+	write: func(_ *layout, t *tensor.Tensor, at int, r *sequence) {
+		for i, token := range r.picked() {
+			t.SetInt64(at+i, int64(token))
+		}
+	}}}
 
 func init() {
 	for name, p := range poolers {
 		of := func(r *sequence) (from, to int) { return p.tokens(len(r.ids), min(r.skip, len(r.ids))) }
-		poolingFillers[tokensInput(name)] = filler{axes: []axis{batchAxis, endsAxis},
+		headFillers[tokensInput(name)] = filler{axes: []axis{batchAxis, endsAxis},
 			write: func(_ *layout, t *tensor.Tensor, at int, r *sequence) {
 				from, to := of(r)
 				t.SetInt64(at, int64(from))
 				t.SetInt64(at+1, int64(to))
 			}}
-		poolingFillers[scaleInput(name)] = filler{axes: []axis{batchAxis, onceAxis},
+		headFillers[scaleInput(name)] = filler{axes: []axis{batchAxis, onceAxis},
 			write: func(_ *layout, t *tensor.Tensor, at int, r *sequence) { t.SetFloat64(at, p.scale(of(r))) }}
 	}
 }
@@ -111,18 +117,16 @@ func init() {
 // fillerOf returns the filler of an input of a program.
 func fillerOf(name string) (fill filler, ok bool) {
 	if fill, ok = fillers[name]; !ok {
-		fill, ok = poolingFillers[name]
+		fill, ok = headFillers[name]
 	}
 	return fill, ok
 }
 
-// width returns the number of elements that each text has in a poolingFiller; 0 for an input of tokens or words.
-func (f filler) width() int {
-	switch f.axes[len(f.axes)-1] {
-	case onceAxis:
-		return 1
-	case endsAxis:
-		return 2
+// width returns the number of elements that each text has in an input of a head; 0 for an input of tokens or words.
+func (f filler) width(n sizes) int {
+	switch last := f.axes[len(f.axes)-1]; last {
+	case onceAxis, endsAxis, picksAxis:
+		return n[last]
 	}
 	return 0
 }
@@ -277,13 +281,14 @@ func unquoted(size string) string {
 
 // sizes are the numbers for the model's symbols, where each token may be a word, for sequences without a prefix.
 func (l *layout) sizes(sequences, length int) map[string]int {
-	return l.sizesAfter(0, sequences, length)
+	return l.sizesOf(extent{tokens: length}, sequences)
 }
 
-// sizesAfter is sizes for sequences after a prefix of past tokens.
-func (l *layout) sizesAfter(past, sequences, length int) map[string]int {
-	return l.named(sizes{batchAxis: sequences, lengthAxis: length, pastAxis: past, allAxis: past + length, spanAxis: length * l.width,
-		onceAxis: 1, endsAxis: 2})
+// sizesOf is sizes for sequences of an extent.
+func (l *layout) sizesOf(e extent, sequences int) map[string]int {
+	n := e.sizes(sequences)
+	n[spanAxis] = e.tokens * l.width
+	return l.named(n)
 }
 
 // named are sizes by the names that the model has for them.
@@ -298,7 +303,7 @@ func (l *layout) named(n sizes) map[string]int {
 // tensors makes the inputs of a batch: sequences × length, short ones padded at their ends. All sequences have prefixes of one length.
 func (l *layout) tensors(sequences []*sequence, count, length int) (rlxc.Tensors, error) {
 	past := sequences[0].past.length()
-	n := sizes{batchAxis: count, lengthAxis: length, pastAxis: past, allAxis: past + length, onceAxis: 1, endsAxis: 2}
+	n := extent{past: past, tokens: length, picks: len(sequences[0].picks)}.sizes(count)
 	for _, r := range sequences {
 		n[spanAxis] = max(n[spanAxis], r.count*l.width)
 	}

@@ -125,6 +125,7 @@ type outputs struct {
 	vectors output // a vector for each token, for MaxSim
 	spans   output // scores of words, by labels that the caller names
 	weighed output // a number for each text and word, that the model's head makes of logits
+	filled  output // logits of the masks of each text, [batch, masks·words], that the model's head takes of logits
 	judged  output // logits of the last token of each text, that the model's head takes of logits
 }
 
@@ -215,9 +216,12 @@ func (d *Description) newHead(model *rlxc.Model, l *layout, o *outputs, judges b
 	case judges:
 		o.judged = name("last_logits")
 		return &head{hidden: o.logits.name, judges: true, pooled: o.judged.name}
-	case d.Task != Tagging && !o.sparse.form.perToken():
-		o.weighed = name("word_weights")
-		h.sparse, h.words, h.weights = &splade{}, o.logits.name, o.weighed.name
+	case d.Task != Tagging:
+		o.filled = name("mask_logits")
+		if h.words, h.filled = o.logits.name, o.filled.name; !o.sparse.form.perToken() {
+			o.weighed = name("word_weights")
+			h.sparse, h.weights = &splade{}, o.weighed.name
+		}
 	}
 	for i := range d.modules {
 		switch m := &d.modules[i]; {

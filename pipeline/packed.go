@@ -85,13 +85,13 @@ func (e *packed) run(ctx context.Context, sequences []*sequence) error {
 	for i, r := range sequences {
 		starts, longest = append(starts, starts[i]+len(r.ids)), max(longest, len(r.ids))
 	}
-	in := rlxc.Tensors{}
+	in, n := rlxc.Tensors{}, sequences[0].extent().sizes(len(sequences))
 	for _, v := range reads.layout.inputs {
 		if v.Name == maskName {
 			continue
 		}
 		fill, _ := fillerOf(v.Name)
-		width, shape := fill.width(), []int{starts[len(sequences)]}
+		width, shape := fill.width(n), []int{starts[len(sequences)]}
 		if width > 0 {
 			shape = []int{len(sequences), width}
 		}

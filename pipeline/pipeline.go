@@ -184,6 +184,9 @@ func open(ctx context.Context, what string, o Options) (_ *Model, err error) {
 		}
 	}
 	m.engine.layout = *shape
+	if m.heads.filled.name != "" {
+		m.engine.layout.dims[picksSymbol] = picksAxis
+	}
 	usual, err := m.engine.reading(m.usual(m.model, m.heads)...)
 	if err != nil {
 		return m, err
@@ -251,6 +254,11 @@ func (d *Description) Sizes(model *rlxc.Model, sequences, length int) (map[strin
 	if err != nil {
 		return nil, fmt.Errorf("pipeline: %w", err)
 	}
+	if heads, err := d.findOutputs(model, l); err == nil && d.Task == Filling {
+		if d.newHead(model, l, &heads, false); heads.filled.name != "" {
+			l.dims[picksSymbol] = picksAxis
+		}
+	}
 	return l.sizes(sequences, length), nil
 }
 
@@ -275,7 +283,8 @@ func (h *head) compile(ctx context.Context, model *rlxc.Model, keep []string, o 
 // usual returns the names of the outputs that sequences of the model's task read, or of all outputs if the model lacks one for the task.
 func (d *Description) usual(model *rlxc.Model, o outputs) []string {
 	reads, ok := map[Task][]output{Embedding: {o.pooled}, Sparse: {cmp.Or(o.sparse, o.weighed, o.logits)},
-		MultiVector: {cmp.Or(o.vectors, o.layered, o.hidden)}, Answering: {o.start, o.end}, ZeroShotTag: {o.spans}}[d.Task]
+		MultiVector: {cmp.Or(o.vectors, o.layered, o.hidden)}, Answering: {o.start, o.end}, ZeroShotTag: {o.spans},
+		Filling: {cmp.Or(o.filled, o.logits)}}[d.Task]
 	if !ok {
 		reads = []output{cmp.Or(o.judged, o.logits)}
 	}

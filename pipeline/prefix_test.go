@@ -194,7 +194,7 @@ func TestPrefixesAreInTheAccount(t *testing.T) {
 	require.NoError(t, err)
 	need, err := m.engine.sequences(extent{reads: reads, past: 100, tokens: 8})
 	require.NoError(t, err)
-	report, err := reads.programs[0].Plan(m.engine.layout.sizesAfter(100, need, 8))
+	report, err := reads.programs[0].Plan(m.engine.layout.sizesOf(extent{past: 100, tokens: 8}, need))
 	require.NoError(t, err)
 	require.GreaterOrEqual(t, m.State().Planned, report.Plan.Committed+int64(need)*100*bytes)
 

@@ -164,8 +164,14 @@ func (f *frame) passPacked(env *ir.Env, inputs map[string]*tensor.Tensor) ([]*te
 		f.values[v] = out[i]
 	}
 	for _, v := range f.graph.Inputs {
-		if k.once(v) {
-			f.values[v] = inputs[v.Name]
+		if !k.once(v) {
+			continue
+		}
+		f.values[v] = inputs[v.Name]
+		for i, d := range v.Type.Shape {
+			if name, ok := d.Symbol(); ok { // of an axis that no other input has
+				f.sizes[name] = inputs[v.Name].Shape()[i]
+			}
 		}
 	}
 	f.sizes[k.batch] = len(starts) - 1
