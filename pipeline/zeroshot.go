@@ -130,8 +130,8 @@ func scaleOf(ctx context.Context, model *rlxc.Model) (scale, bias float64, err e
 }
 
 // ClassifyZeroShot scores labels that the model was not trained on for each image, the most likely first, by a dual encoder such as CLIP or
-// SigLIP. The score is how near the image is to the template with the label: of CLIP the softmax over all labels, of SigLIP the sigmoid of
-// each. Of the options it reads Template and Truncated. The first call opens the text tower. It fails with ErrTask if the folder has no
+// SigLIP. The score is how near the image is to the template with the label: of CLIP the softmax over all labels, of SigLIP the sigmoid
+// of each. Of the options it reads Template and Truncated. The first call opens the text tower. It fails with ErrTask if the folder has no
 // text tower, with ErrInvalid if there are no labels or the template has no {}, and otherwise as Embed does.
 func (m *ImageModel) ClassifyZeroShot(ctx context.Context, images []Image, labels []string, o ZeroShotOptions) ([][]Score, error) {
 	if m.zeroShot == nil {

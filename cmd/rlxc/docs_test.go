@@ -266,7 +266,8 @@ func documentFolder(t *testing.T) string {
 		return file
 	}
 	for name, model := range map[string]string{"reranker": "rerank", "sentiment": "classify", "model": "classify", "nli": "nli",
-		"ner": "ner", "gliner": "gliner", "squad": "qa", "clip": "images/clip", "dinov2": "images/dinov2", "detr": "images/detr"} {
+		"ner": "ner", "gliner": "gliner", "squad": "qa", "clip": "images/clip-file", "dinov2": "images/dinov2", "vit": "images/classifier",
+		"detr": "images/detr"} {
 		require.NoError(t, os.CopyFS(at("path/to/"+name), os.DirFS("../../pipeline/testdata/"+model)))
 	}
 	photo, err := os.ReadFile("../../pipeline/testdata/images/photo0.png")

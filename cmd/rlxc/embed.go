@@ -30,6 +30,8 @@ type embedding struct {
 	words []pipeline.Score // of Sparse, for people
 }
 
+func (e *embedding) vector() []float32 { return e.Vector }
+
 // embeddingExamples have what an embedding of a kind has.
 var embeddingExamples = map[string]*embedding{
 	"dense":  {Vector: []float32{0}},
@@ -45,7 +47,6 @@ func embedCommand() *cobra.Command {
 	var how vectorFlags
 	kind, output := "auto", pipeline.Float32
 	asBase64 := false
-	var images []string
 	c := &cobra.Command{
 		Use:   "embed M [TEXT…]",
 		Short: "turn texts or images into vectors",
@@ -63,9 +64,10 @@ command continues after them. Lines, in and out, may be compressed: .gz or .zst 
 The model reads the beginning of a text that is longer than its maximum. --chunk splits such a text into
 chunks that it reads whole. Each has a line, with its number and its place in the text.
 
---image FILE embeds an image instead, and --image FOLDER all images of a folder: JPEG, PNG, GIF, WebP, BMP and
-TIFF. M is then a vision model, such as ViT, DINOv2 or the vision tower of CLIP, with its
-preprocessor_config.json. --pool pools the vectors of the patches.
+--image FILE embeds an image, --image FOLDER all images of a folder, and --image - one from the standard
+input: JPEG, PNG, GIF, WebP, BMP and TIFF. M is then a vision model, such as ViT or DINOv2, with its
+preprocessor_config.json. --pool pools the vectors of the patches. With CLIP or SigLIP, the vectors of texts
+and images lie in one space, and one run makes both.
 
 --skip FILE takes the vectors of texts that have not changed from a Parquet file that an earlier run wrote.
 A file of another model, or of other options, is refused.`,
@@ -75,18 +77,15 @@ A file of another model, or of other options, is refused.`,
   rlxc embed path/to/folder --input notes.parquet --field body --copy-field id -o vectors.parquet
   rlxc embed path/to/folder --input notes --copy-field file --chunk 48 --overlap 8 -o chunks.parquet
   rlxc embed path/to/folder --input notes.parquet --field body --copy-field id --skip vectors.parquet -o vectors.parquet
-  rlxc embed path/to/clip --image photo.jpg --image holiday --json`,
+  rlxc embed path/to/clip --image photo.jpg --image holiday "a dog on a beach"`,
 		Args: modelAndTexts,
 		RunE: func(c *cobra.Command, args []string) (err error) {
 			o := how.options(c, t)
 			if err := errors.Join(needs(c, "chunk", "overlap"), least("chunk", t.chunk, 0), least("overlap", t.overlap, 0)); err != nil {
 				return err
 			}
-			if len(images) > 0 {
-				if len(args) > 1 {
-					return usagef("texts and --image exclude each other")
-				}
-				return t.embedImages(c, args[0], images, pipeline.ImageOptions{Dimensions: o.Dimensions}, asBase64)
+			if len(t.images) > 0 {
+				return t.embedImages(c, args, o, output, asBase64)
 			}
 			in, m, end, err := t.start(c, args)
 			if err != nil {
@@ -139,7 +138,7 @@ A file of another model, or of other options, is refused.`,
 	enum(c, &how.embed.Side, "side", "role of the texts in a search", pipeline.Query, pipeline.Document)
 	enum(c, &kind, "kind", "kind of vectors: one per text, weights of words, or one per token", "auto", "dense", "sparse", "tokens")
 	enum(c, &output, "output-type", "type of the numbers in .npy and .npz files", pipeline.Precisions()...)
-	f.StringArrayVar(&images, "image", nil, "image file, or folder of images, to embed instead of texts (repeatable)")
+	t.registerImages(f)
 	f.IntVar(&t.chunk, "chunk", 0,
 		"split each text into chunks of at most this many tokens, special tokens and prompt included (default no splitting)")
 	f.IntVar(&t.overlap, "overlap", 0, "with --chunk, maximum tokens that a chunk shares with the one before it")

@@ -19,7 +19,8 @@ import (
 
 // An item is a text of the input, and a second one where the command takes pairs.
 type item struct {
-	where  string // for messages: of a record, or which argument
+	where  string // for messages: of a record, or which argument; of an image, its path
+	image  bool   // it is an image, and has no text
 	text   string
 	second *string
 	copied []any // values of the columns of --copy-field, after the flags' convert; null is nil
@@ -104,6 +105,7 @@ type textReader struct {
 	copied   []*column
 	position func() int64
 	size     int64 // largest value of position; 0 if unknown
+	images   bool  // whether some of the items are images
 	// note looks up metadata of the file; nil for formats without metadata.
 	note func(key string) (value string, ok bool)
 }

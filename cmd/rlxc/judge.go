@@ -38,17 +38,25 @@ func classifyCommand() *cobra.Command {
 	var labels []string
 	c := &cobra.Command{
 		Use:   "classify M [TEXT…]",
-		Short: "label texts, or pairs of texts",
+		Short: "label texts, pairs of texts, or images",
 		Long: `classify prints the labels of each text, or of each pair of texts (--second-field), with their scores. The
 model's files say whether it returns one label of several, several at once, or a number. With --label it
-tries labels that the model does not know, by a model of natural language inference.`,
+tries labels that the model does not know, by a model of natural language inference.
+
+--image labels an image, all images of a folder, or one from the standard input (-). M is then a classifier
+of images, or with --label a dual encoder such as CLIP or SigLIP.`,
 		Example: `  rlxc classify path/to/sentiment "I love it" "Never again"
   rlxc classify path/to/nli --label politics --label sports "The match ended in a draw."
+  rlxc classify path/to/vit --image photo.jpg
+  rlxc classify path/to/clip --image holiday --label "a dog" --label "a beach"
   rlxc classify path/to/model --input reviews.csv --field review --top 1 -o labels.jsonl`,
 		Args: modelAndTexts,
 		RunE: func(c *cobra.Command, args []string) (err error) {
 			if err := needs(c, "label", "template", "multi-label", "entailment"); err != nil {
 				return err
+			}
+			if len(t.images) > 0 {
+				return t.classifyImages(c, args, labels, o, zero)
 			}
 			in, m, end, err := t.start(c, args)
 			if err != nil {
@@ -83,10 +91,13 @@ tries labels that the model does not know, by a model of natural language infere
 	}
 	t.register(c, "the second text of a pair")
 	f := c.Flags()
-	f.IntVar(&o.TopK, "top", 0, "number of labels to print (default all)")
+	f.IntVar(&o.TopK, "top", 0, "number of labels to print (default all, of an image 5)")
 	enum(c, &o.Function, "function", "function from logits to scores; overrides the model's files", pipeline.Functions()...)
-	f.StringArrayVar(&labels, "label", nil, "label to try, for a model of natural language inference (repeatable)")
-	f.StringVar(&zero.Template, "template", "", `sentence with {} for the label (default "This example is {}.")`)
+	f.StringArrayVar(&labels, "label", nil,
+		"label to try, for a model of natural language inference, or for images a dual encoder (repeatable)")
+	f.StringVar(&zero.Template, "template", "",
+		`sentence with {} for the label (default "This example is {}.", of an image "This is a photo of {}.")`)
+	t.registerImages(f)
 	f.BoolVar(&zero.MultiLabel, "multi-label", false, "with --label, allow several labels at once")
 	f.StringVar(&zero.Entailment, "entailment", "",
 		`with --label, the model's label for entailment (default the one that begins with "entail")`)

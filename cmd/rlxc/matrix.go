@@ -22,7 +22,7 @@ type matrix struct {
 func (m *matrix) add(round *bytes.Buffer, it item, result any) error {
 	v := make([]float32, m.size) // zeros for an error, so that rows are lines
 	if it.err == nil {
-		v = result.(*embedding).Vector
+		v = result.(interface{ vector() []float32 }).vector()
 	}
 	for _, x := range v {
 		round.Write(binary.LittleEndian.AppendUint32(round.AvailableBuffer(), math.Float32bits(x)))

@@ -32,7 +32,7 @@ func progress(c *cobra.Command, steps int, doing string) *progressbar.ProgressBa
 type textRate struct {
 	bar   *progressbar.ProgressBar
 	in    *textReader
-	model *pipeline.Model
+	model *pipeline.Model // nil for images
 	begun time.Time
 	from  int64 // position of the input then
 	texts int
@@ -60,7 +60,10 @@ func (r *textRate) add(texts int) {
 	r.bar.Add(texts)
 	spent := time.Since(r.begun)
 	seconds := max(spent.Seconds(), 1e-9)
-	said := fmt.Sprintf("%.0f texts/s, %.0f tokens/s", float64(r.texts)/seconds, float64(r.model.Tokens())/seconds)
+	said := fmt.Sprintf("%.0f images/s", float64(r.texts)/seconds)
+	if r.model != nil {
+		said = fmt.Sprintf("%.0f texts/s, %.0f tokens/s", float64(r.texts)/seconds, float64(r.model.Tokens())/seconds)
+	}
 	if at := r.in.position(); at > r.from && r.in.size > 0 {
 		left := time.Duration(float64(spent) * float64(r.in.size-at) / float64(at-r.from))
 		said += fmt.Sprintf(", %d %%, %v left", 100*at/r.in.size, left.Round(time.Second))

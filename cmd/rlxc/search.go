@@ -18,10 +18,11 @@ import (
 // vectorField is the field of an embedding's vector in files of results.
 const vectorField = "embedding"
 
-// A foundText is a text of a file, and how similar its vector is to that of the query.
+// A foundText is a text of a file, or an image, and how similar its vector is to that of the query.
 type foundText struct {
 	Score float64 `json:"score"`
-	Text  string  `json:"text"`
+	Text  *string `json:"text,omitempty"`  // nil for an image
+	Image *string `json:"image,omitempty"` // path; nil for a text
 
 	item item
 }
@@ -32,7 +33,7 @@ func searchCommand() *cobra.Command {
 	top := 10
 	c := &cobra.Command{
 		Use:   "search M QUERY",
-		Short: "find the texts of a file of vectors that are nearest to a query",
+		Short: "find the texts of a file of vectors, or the images, that are nearest to a query",
 		Long: `search makes the vector of a query, and prints the texts whose vectors have the greatest cosine with it.
 --input is a file that "rlxc embed M -o FILE" wrote with the same model: .parquet, or .jsonl, also .gz or
 .zst. It is read once, and is not held in memory.
@@ -40,13 +41,20 @@ func searchCommand() *cobra.Command {
 The query is embedded as the texts were. A Parquet file has a description of its vectors: pooling,
 normalisation and dimensions, which flags may not contradict, and the prompt. JSON lines have none, so
 that flags of "rlxc embed" are given to search, too. If the model has a prompt for queries, the query
-gets that one. A Parquet file of another model is refused.`,
+gets that one. A Parquet file of another model is refused.
+
+With CLIP or SigLIP, --image searches images instead: a file, a folder, or - for the standard input. Vectors
+of images that "rlxc embed M --image FOLDER -o FILE" wrote are searched with --field image.`,
 		Example: `  rlxc embed path/to/folder --input texts.txt -o vectors.parquet
-  rlxc search path/to/folder "an animal" --input vectors.parquet --top 3`,
+  rlxc search path/to/folder "an animal" --input vectors.parquet --top 3
+  rlxc search path/to/clip "a dog on a beach" --image holiday`,
 		Args: cobra.ExactArgs(2),
 		RunE: func(c *cobra.Command, args []string) (err error) {
 			if err := least("top", top, 1); err != nil {
 				return err
+			}
+			if len(t.images) > 0 {
+				return t.searchImages(c, args[0], args[1], how.options(c, t), top)
 			}
 			if t.input == "" {
 				return usagef("--input is required: a file that rlxc embed -o FILE wrote")
@@ -101,7 +109,8 @@ gets that one. A Parquet file of another model is refused.`,
 	f.StringSliceVar(&t.copied, "copy-field", nil, "with --json, field of the lines to print too, such as an id (repeatable)")
 	t.registerModel(c)
 	how.register(c, t, "the model's for queries, or that of the file")
-	f.IntVar(&top, "top", top, "number of texts to print")
+	t.registerImages(f)
+	f.IntVar(&top, "top", top, "number of texts or images to print")
 	return c
 }
 
@@ -157,7 +166,10 @@ func nearest(query []float32, in *textReader, top int) (best []foundText, err er
 				"made the file", it.where, vectorField, len(query))
 		}
 		it.copied = it.copied[:last]
-		n := foundText{Score: pipeline.Cosine.Of(query, v), Text: it.text, item: it}
+		n := foundText{Score: pipeline.Cosine.Of(query, v), Text: &it.text, item: it}
+		if it.image {
+			n.Text, n.Image = nil, &it.where
+		}
 		at, _ := slices.BinarySearchFunc(best, n.Score, func(b foundText, score float64) int {
 			if b.Score >= score { // the first of equal scores stays first
 				return -1
@@ -185,9 +197,17 @@ func printFound(c *cobra.Command, found []foundText, copied []*column, asJSON bo
 	}
 	out := &printer{to: c.OutOrStdout()}
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "SCORE\tTEXT")
+	heading := "TEXT"
+	if len(found) > 0 && found[0].Image != nil {
+		heading = "IMAGE"
+	}
+	fmt.Fprintln(w, "SCORE\t"+heading)
 	for _, n := range found {
-		fmt.Fprintf(w, "%.4f\t%s\n", n.Score, shorten(n.Text))
+		what := n.item.where
+		if n.Text != nil {
+			what = shorten(*n.Text)
+		}
+		fmt.Fprintf(w, "%.4f\t%s\n", n.Score, what)
 	}
 	return errors.Join(w.Flush(), out.err)
 }

@@ -15,6 +15,7 @@ import (
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/rlxc/rlxc/pipeline"
 )
@@ -29,6 +30,8 @@ type textCommand struct {
 	chunk   int // maximum tokens of a chunk; 0 for whole texts
 	overlap int // maximum tokens that two chunks share
 
+	images []string // files and folders of images; - for the standard input
+
 	skip string // file whose vectors are not computed again; empty for none
 
 	format *outputFormat // format of output
@@ -42,12 +45,18 @@ func (t *textCommand) register(c *cobra.Command, pairs string) {
 	t.registerModel(c)
 	f := c.Flags()
 	f.IntVar(&t.open.MaxLength, "max-length", 0, "maximum tokens per sequence (default from the model's files)")
-	f.IntVar(&t.open.Sessions, "sessions", 0, "number of concurrent batches (default one per processor, four per GPU)")
 	t.textFlags.register(f)
 	f.StringSliceVar(&t.copied, "copy-field", nil, "field or column to copy to the results, such as an id (repeatable; * for all)")
 	if pairs != "" {
 		f.StringVar(&t.second, "second-field", "", "field or column of "+pairs)
 	}
+	t.registerResults(c)
+}
+
+// registerResults adds the flags of commands that make a result of each record.
+func (t *textCommand) registerResults(c *cobra.Command) {
+	f := c.Flags()
+	f.IntVar(&t.open.Sessions, "sessions", 0, "number of concurrent batches (default one per processor, four per GPU)")
 	f.StringVarP(&t.output, "output", "o", "",
 		"file for the results: .jsonl, also .gz or .zst, or .parquet; the same command continues an interrupted run")
 	enum(c, &t.onError, "on-error", "what to do when a record cannot be read", "stop", "skip")
@@ -56,10 +65,15 @@ func (t *textCommand) register(c *cobra.Command, pairs string) {
 // registerModel adds the flags that choose the files of the model, and those of its compilation.
 func (t *textCommand) registerModel(c *cobra.Command) {
 	f := c.Flags()
-	f.StringVar(&t.open.Variant, "variant", "", "ONNX file to take, such as quantized for model_quantized.onnx")
-	f.StringVar(&t.open.Revision, "revision", "", "branch, tag or commit of a model of the hub (default main)")
+	t.registerVariant(f)
 	f.StringVar(&t.open.Tokenizer, "tokenizer", "", "tokenizer.json, vocab.txt, or a folder with one (default the model's own)")
 	registerCompile(c, &t.open.Compile)
+}
+
+// registerVariant adds the flags that choose a file and a revision of a model.
+func (t *textCommand) registerVariant(f *pflag.FlagSet) {
+	f.StringVar(&t.open.Variant, "variant", "", "ONNX file to take, such as quantized for model_quantized.onnx")
+	f.StringVar(&t.open.Revision, "revision", "", "branch, tag or commit of a model of the hub (default main)")
 }
 
 // model opens the model of a command line.
@@ -125,7 +139,7 @@ func (t *textCommand) truncated(c *cobra.Command, items []item) pipeline.Truncat
 	}
 }
 
-// A task makes results of items, one each, in order. What it returns becomes JSON.
+// A task makes results of items, one each, in order. What it returns becomes JSON. It sets the err of an item that it cannot read.
 type task struct {
 	run     func(ctx context.Context, items []item, cut pipeline.Truncated) ([]any, error)
 	table   func(out io.Writer, items []item, results []any) error
@@ -151,6 +165,9 @@ const (
 
 // work is how many bytes of an item a model reads that takes that many tokens; 0 for any.
 func (it item) work(maxLength int) int {
+	if it.image {
+		return imageWork
+	}
 	n := len(it.text)
 	if it.second != nil {
 		n += len(*it.second)
@@ -161,7 +178,7 @@ func (it item) work(maxLength int) int {
 	return n
 }
 
-// do runs a task on all texts.
+// do runs a task on all texts and images. m is the model of the texts; nil if there are only images.
 func (t *textCommand) do(c *cobra.Command, m *pipeline.Model, in *textReader, k task) (err error) {
 	var file *results
 	if err := t.clash(k, in.copied); err != nil {
@@ -173,7 +190,18 @@ func (t *textCommand) do(c *cobra.Command, m *pipeline.Model, in *textReader, k 
 		}
 	}
 	asJSON, _ := c.Flags().GetBool("json")
-	skip, bad := 0, 0
+	skip, bad, maxLength := 0, 0, 0
+	if m != nil {
+		maxLength = m.MaxLength
+	}
+	fail := func(it item) error {
+		if t.onError == "stop" {
+			return fmt.Errorf("%w (--on-error skip continues)", it.failure())
+		}
+		bad++
+		fmt.Fprintln(c.ErrOrStderr(), it.failure())
+		return nil
+	}
 	if file != nil {
 		defer interruptNote.Store(nil)
 		t.keep(file)
@@ -214,20 +242,18 @@ func (t *textCommand) do(c *cobra.Command, m *pipeline.Model, in *textReader, k 
 				it.err = k.check(it)
 			}
 			if it.err != nil {
-				if t.onError == "stop" {
-					return t.stop(file, fmt.Errorf("%w (--on-error skip continues)", it.failure()))
+				if err := fail(it); err != nil {
+					return t.stop(file, err)
 				}
-				bad++
-				fmt.Fprintln(c.ErrOrStderr(), it.failure())
 			}
 			items = append(items, it)
 			held += it.bytes()
-			work += it.work(m.MaxLength)
+			work += it.work(maxLength)
 		}
 		if len(items) == 0 {
 			break
 		}
-		values, err := t.results(c, m, items, k)
+		values, err := t.results(c, items, k, fail)
 		if err != nil {
 			return t.stop(file, err)
 		}
@@ -258,7 +284,11 @@ func (t *textCommand) do(c *cobra.Command, m *pipeline.Model, in *textReader, k 
 		}
 	}
 	if bad > 0 {
-		fmt.Fprintf(c.ErrOrStderr(), "%s could not be read\n", counted(bad, "text"))
+		what := "text"
+		if in.images {
+			what = "image"
+		}
+		fmt.Fprintf(c.ErrOrStderr(), "%s could not be read\n", counted(bad, what))
 		return errCheck
 	}
 	return nil
@@ -326,7 +356,7 @@ func (t *textCommand) openOutput(c *cobra.Command, k task, copied []*column) (*r
 		}
 	}
 	run := strings.Join(os.Args, "\x00")
-	for _, path := range []string{t.input, t.skip} {
+	for _, path := range append([]string{t.input, t.skip}, t.images...) {
 		filepath.WalkDir(path, func(_ string, d fs.DirEntry, err error) error { // the file, or those of a folder
 			if err == nil {
 				if info, err := d.Info(); err == nil {
@@ -347,8 +377,8 @@ func (t *textCommand) stop(file *results, err error) error {
 	return errors.Join(err, file.pause())
 }
 
-// results runs the task on the items that are texts.
-func (t *textCommand) results(c *cobra.Command, m *pipeline.Model, items []item, k task) ([]any, error) {
+// results runs the task on the items that could be read. It calls fail with those that the task could not read.
+func (t *textCommand) results(c *cobra.Command, items []item, k task, fail func(item) error) ([]any, error) {
 	good := make([]item, 0, len(items))
 	for _, it := range items {
 		if it.err == nil {
@@ -362,8 +392,13 @@ func (t *textCommand) results(c *cobra.Command, m *pipeline.Model, items []item,
 	values := make([]any, len(items))
 	for i, it := range items {
 		if it.err == nil {
-			values[i], items[i].cut = some[0], good[0].cut
+			values[i], items[i].cut, items[i].err = some[0], good[0].cut, good[0].err
 			some, good = some[1:], good[1:]
+			if items[i].err != nil {
+				if err := fail(items[i]); err != nil {
+					return nil, err
+				}
+			}
 		}
 	}
 	return values, nil

@@ -78,28 +78,29 @@ func aboutVectors(ctx context.Context, what string, m *pipeline.Model, o pipelin
 		return vectorFile{}, err
 	}
 	v := vectors[0]
+	notes := modelNotes(what, m.Found, v)
+	notes[promptNote], notes[lengthNote] = prompt, strconv.Itoa(m.MaxLength)
+	notes[probeNote] = string(pipeline.AppendBase64(nil, v))
+	if pooling := m.Pooling(); pooling != "" {
+		notes[poolingNote] = pooling
+	}
+	return vectorFile{len(v), notes}, nil
+}
+
+// modelNotes returns the metadata that vectors of texts and of images have: the model, and what one of its vectors shows.
+func modelNotes(what string, found []pipeline.Finding, v []float32) map[string]string {
 	length := 0.0
 	for _, x := range v {
 		length += float64(x) * float64(x)
 	}
-	notes := map[string]string{
-		dimensionNote:  strconv.Itoa(len(v)),
-		normalizedNote: strconv.FormatBool(math.Abs(length-1) < 1e-3),
-		poolingNote:    m.Pooling(),
-		promptNote:     prompt,
-		lengthNote:     strconv.Itoa(m.MaxLength),
-		probeNote:      string(pipeline.AppendBase64(nil, v)),
-	}
-	if i := slices.IndexFunc(m.Found, func(f pipeline.Finding) bool { return f.What == "snapshot" }); i >= 0 {
+	notes := map[string]string{dimensionNote: strconv.Itoa(len(v)), normalizedNote: strconv.FormatBool(math.Abs(length-1) < 1e-3)}
+	if i := slices.IndexFunc(found, func(f pipeline.Finding) bool { return f.What == "snapshot" }); i >= 0 {
 		notes[modelNote], _, _ = strings.Cut(what, "@")
-		notes[revisionNote] = filepath.Base(m.Found[i].Where) // the cache names a snapshot by its commit
+		notes[revisionNote] = filepath.Base(found[i].Where) // the cache names a snapshot by its commit
 	} else if path, err := filepath.Abs(what); err == nil {
 		notes[modelNote] = filepath.Base(path)
 	}
-	if notes[poolingNote] == "" {
-		delete(notes, poolingNote)
-	}
-	return vectorFile{len(v), notes}, nil
+	return notes
 }
 
 // spaceNotes are the keys whose values are equal for vectors that can be compared. Their models are equal, too.
