@@ -119,7 +119,7 @@ func ofImages[T any](c *cobra.Command, items []item, run func(images []pipeline.
 		for i := from; i < min(from+imagesPerRun, len(items)); i++ {
 			data, err := readImage(c, items[i].where)
 			if items[i].err = err; err == nil {
-				images, index = append(images, pipeline.Image{Data: data}), append(index, i)
+				images, index = append(images, pipeline.Image{Name: items[i].where, Data: data}), append(index, i)
 			}
 		}
 		values, err := run(images, index)
@@ -148,7 +148,7 @@ func readImage(c *cobra.Command, name string) ([]byte, error) {
 	}
 	data, err := io.ReadAll(io.LimitReader(c.InOrStdin(), maxImageFile+1))
 	if err == nil && len(data) > maxImageFile {
-		err = fmt.Errorf("want at most %d MiB", maxImageFile>>20)
+		err = fmt.Errorf("%s: want at most %d MiB", name, maxImageFile>>20)
 	}
 	return data, err
 }

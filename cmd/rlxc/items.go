@@ -65,8 +65,13 @@ func (t *textCommand) chunked(ctx context.Context, in *textReader, m *pipeline.M
 	return &out
 }
 
-// failure is the error of an item, with where it is.
-func (it item) failure() error { return fmt.Errorf("%s: %w", it.where, it.err) }
+// failure is the error of an item, with where it is. Errors of images name their file.
+func (it item) failure() error {
+	if it.image {
+		return it.err
+	}
+	return fmt.Errorf("%s: %w", it.where, it.err)
+}
 
 // bytes estimates the memory of an item.
 func (it item) bytes() int {
