@@ -479,7 +479,7 @@ func TestOpenAPI(t *testing.T) {
 		{"POST", "/pipeline/zero-shot-image-classification", `{"inputs": "` + smallGIF + `", "parameters": {"candidate_labels": []}}`,
 			422, "parameters.candidate_labels"},
 		{"POST", "/pipeline/object-detection", `{"inputs": "` + smallGIF + `"}`, 200, ""},
-		{"POST", "/pipeline/object-detection", `{"inputs": "` + smallGIF + `", "parameters": {"threshold": 2}}`, 422, "parameters.threshold"},
+		{"POST", "/pipeline/object-detection", `{"inputs": "` + smallGIF + `", "parameters": {"threshold": 2}}`, 422, "threshold"},
 		{"POST", "/models/vit/pipeline/object-detection", `{"inputs": "` + smallGIF + `"}`, 422, "trained to embed"},
 		{"POST", "/pipeline/image-feature-extraction", `{"inputs": [""]}`, 422, `image 0`},
 		{"POST", "/v2/embed", `{"texts": ["a cat"], "input_type": "image"}`, 422, `field \"input_type\"`},

@@ -509,7 +509,8 @@ var forTask = map[pipeline.Task][]string{pipeline.Embedding: {"/similarity", "/e
 
 // forImageTask lists, by the tasks of models of images, the paths of their routes.
 var forImageTask = map[pipeline.Task]string{pipeline.Embedding: "/pipeline/image-feature-extraction",
-	pipeline.ZeroShot: zeroShotImagePath, pipeline.Classifying: "/pipeline/image-classification", pipeline.Detecting: "/pipeline/object-detection"}
+	pipeline.ZeroShot: zeroShotImagePath, pipeline.Classifying: "/pipeline/image-classification",
+	pipeline.Detecting: "/pipeline/object-detection"}
 
 // teiAny finds what the model was made for.
 func (c *call) teiAny() (routes []route, err error) {
