@@ -82,6 +82,27 @@ func TestServer(t *testing.T) {
 	})
 }
 
+// TestPhotos tries each task of images with a photo.
+func TestPhotos(t *testing.T) {
+	const images = models + "images/"
+	photo, err := filepath.Abs(images + "photo0.png")
+	require.NoError(t, err)
+	onScreens(t, serve(t, images+"vit", images+"classifier", images+"clip-towers", images+"detr"), func(b *tab) {
+		b.shows("#now", "detr")
+		for _, try := range []struct{ model, task, shows, element string }{
+			{"vit", "image embed", "numbers, norm", "pre"}, {"classifier", "image classify", "", ".bar"},
+			{"clip-towers", "image classify zero-shot", "dog", ".bar"}, {"detr", "image detect", "object", "canvas"},
+		} {
+			b.click(fmt.Sprintf(`#models [data-model=%q][data-task=%q]`, try.model, try.task))
+			b.do(chromedp.SetUploadFiles(chromedp.CSS("#question [name=photo]"), []string{photo}))
+			b.click("#question button")
+			b.shows("#answer", "Answered in")
+			b.shows("#answer", try.shows)
+			require.Positive(b, b.count("#answer "+try.element), try.task)
+		}
+	})
+}
+
 // TestKey asks for the key of a server that has one.
 func TestKey(t *testing.T) {
 	onScreens(t, serve(t, "--api-key", "secret", models+"minilm"), func(b *tab) {
