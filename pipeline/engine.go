@@ -119,7 +119,7 @@ func (r *reading) order() int {
 type batch struct {
 	out       rlxc.Tensors
 	sequences []*sequence
-	count     int       // texts of the run: those of sequences, or more if the model has a fixed batch
+	count     int       // texts of the run: those of sequences, or more if the model has a fixed batch or the batch was filled up
 	length    int       // tokens of a text, with padding
 	starts    []int     // first token of each sequence, then the number of all tokens; nil for sequences with padding
 	wide      []float32 // of the sequence that is handed out: outputs of other types as float32
@@ -152,7 +152,7 @@ func (b *batch) hand() {
 // tokens is how many the batch has, padding among them.
 func (b *batch) tokens() int {
 	if b.starts != nil {
-		return b.starts[len(b.sequences)]
+		return b.starts[len(b.starts)-1]
 	}
 	return b.count * b.length
 }
@@ -209,6 +209,7 @@ type padded struct {
 	layout   layout          // the model's own inputs
 	tokens   int             // of a batch
 	sessions int             // how many batches run at a time
+	multiple int             // divisor of the number of sequences in large packed batches: see filled
 	limit    int64           // maximum bytes of a session: those of a run of its program, and its copies of prefixes
 
 	mu       sync.Mutex

@@ -81,22 +81,23 @@ func (e *packed) run(ctx context.Context, sequences []*sequence) error {
 	if !reads.packs || slices.ContainsFunc(sequences, func(r *sequence) bool { return r.hidden > 0 || len(r.ids) == 0 }) {
 		return e.padded.run(ctx, sequences)
 	}
-	starts, longest := make([]int, 1, len(sequences)+1), 0
-	for i, r := range sequences {
+	all := e.filled(sequences)
+	starts, longest := make([]int, 1, len(all)+1), 0
+	for i, r := range all {
 		starts, longest = append(starts, starts[i]+len(r.ids)), max(longest, len(r.ids))
 	}
-	in, n := rlxc.Tensors{}, sequences[0].extent().sizes(len(sequences))
+	in, n := rlxc.Tensors{}, sequences[0].extent().sizes(len(all))
 	for _, v := range reads.layout.inputs {
 		if v.Name == maskName {
 			continue
 		}
 		fill, _ := fillerOf(v.Name)
-		width, shape := fill.width(n), []int{starts[len(sequences)]}
+		width, shape := fill.width(n), []int{starts[len(all)]}
 		if width > 0 {
-			shape = []int{len(sequences), width}
+			shape = []int{len(all), width}
 		}
 		t := tensor.New(v.DType, shape...)
-		for i, r := range sequences {
+		for i, r := range all {
 			at := starts[i]
 			if width > 0 {
 				at = i * width
@@ -114,6 +115,25 @@ func (e *packed) run(ctx context.Context, sequences []*sequence) error {
 	if err != nil {
 		return err
 	}
-	(&batch{out: out, sequences: sequences, count: len(sequences), length: longest, starts: starts}).hand()
+	(&batch{out: out, sequences: sequences, count: len(all), length: longest, starts: starts}).hand()
 	return nil
+}
+
+// filled returns the sequences of a batch, and behind them sequences of one token that nobody reads, until their number is a multiple of
+// e.multiple. Small batches stay as they are. Each number of sequences is a size that a device's launches have to be made for: of 3,000
+// batches of a server with 256 connections of one text, 1,250 had new sizes, and with multiples of 8, 630.
+func (e *packed) filled(sequences []*sequence) []*sequence {
+	n, tokens := len(sequences), 0
+	for _, r := range sequences {
+		tokens += len(r.ids)
+	}
+	more := (e.multiple - n%e.multiple) % e.multiple
+	if n < e.multiple || more == 0 || tokens+more > e.together(sequences[0].reads) {
+		return sequences
+	}
+	none := &sequence{ids: []int64{e.layout.pad}, types: []int64{0}}
+	if picks := sequences[0].picks; picks != nil {
+		none.picks = make([]int, len(picks))
+	}
+	return slices.Concat(sequences, slices.Repeat([]*sequence{none}, more))
 }

@@ -2,6 +2,8 @@ package pipeline
 
 import (
 	"context"
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -72,6 +74,53 @@ func TestUnpadded(t *testing.T) {
 	for i := range answers {
 		require.Equal(t, answers[i][0].Text, same[i][0].Text)
 		require.InDelta(t, answers[i][0].Score, same[i][0].Score, 1e-4)
+	}
+}
+
+// TestFilledBatchesReturnTheirOwnRows: results of a batch that was filled up are those of the batch alone, to the last bit.
+func TestFilledBatchesReturnTheirOwnRows(t *testing.T) {
+	for _, name := range []string{"minilm", "splade"} {
+		t.Run(name, func(t *testing.T) {
+			m := openModel(t, name, Options{Sessions: 1, BatchTokens: 400, Compile: rlxc.CompileOptions{Unpad: true}})
+			e, texts, o := m.schedule.engine.(*packed), mixed()[:11], EmbedOptions{}
+			for i := range texts {
+				texts[i] += " [MASK]"
+			}
+			answers := func(multiple int) []any {
+				e.multiple, m.schedule.worth = multiple, 400
+				tokens, err := m.EmbedTokens(t.Context(), texts, o)
+				if name == "splade" {
+					words, failed := m.Fill(t.Context(), texts, FillOptions{})
+					require.NoError(t, failed)
+					sparse, err := m.EmbedSparse(t.Context(), texts, o)
+					require.NoError(t, err)
+					return []any{words, sparse}
+				}
+				require.NoError(t, err)
+				vectors, err := m.Embed(t.Context(), texts, o)
+				require.NoError(t, err)
+				return []any{tokens, vectors}
+			}
+			require.Equal(t, answers(1), answers(8))
+		})
+	}
+}
+
+// TestFilledIsAMultiple: a large batch gets sequences of one token until their number is a multiple, if they fit, and a small one none.
+func TestFilledIsAMultiple(t *testing.T) {
+	m := openModel(t, "minilm", Options{BatchTokens: 40, Compile: rlxc.CompileOptions{Unpad: true}})
+	e := m.schedule.engine.(*packed)
+	e.multiple = 8
+	reads, err := m.engine.reading(m.heads.pooled.name)
+	require.NoError(t, err)
+	for _, c := range []struct{ n, tokens, want int }{{1, 3, 1}, {7, 3, 7}, {8, 3, 8}, {9, 3, 16}, {11, 3, 16}, {12, 3, 16}, {9, 4, 9},
+		{16, 1, 16}} {
+		t.Run(fmt.Sprintf("%d of %d tokens", c.n, c.tokens), func(t *testing.T) {
+			one := &sequence{reads: reads, ids: make([]int64, c.tokens), picks: []int{2}}
+			got := e.filled(slices.Repeat([]*sequence{one}, c.n))
+			require.Len(t, got, c.want)
+			require.Len(t, got[c.want-1].picked(), 1)
+		})
 	}
 }
 

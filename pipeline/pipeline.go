@@ -219,7 +219,8 @@ func (m *Model) compile(ctx context.Context, o Options, shares int, keep []strin
 		m.programs = append(m.programs, p)
 	}
 	m.engine = &padded{programs: m.programs, place: map[*rlxc.Session]place{}, busy: map[int]int{}, tokens: o.BatchTokens,
-		sessions: o.sessions(), limit: compile.MemoryLimit, fits: map[extent]int{}, held: map[*rlxc.Session]int64{}}
+		sessions: o.sessions(), multiple: o.batching().multiple, limit: compile.MemoryLimit, fits: map[extent]int{},
+		held: map[*rlxc.Session]int64{}}
 	return nil
 }
 
@@ -368,17 +369,18 @@ func (m *Model) Try(ctx context.Context) error {
 
 // A batching is the batches that suit a kind of device.
 type batching struct {
-	tokens int   // most of a batch
-	worth  int   // that a batch should have, because of the fixed cost of a run
-	each   int   // batches that run at a time on one device
-	plans  int64 // bytes that the plans may take by default: batches have few shapes (fewNumbers)
+	tokens   int   // most of a batch
+	multiple int   // divisor of the number of sequences in large packed batches, because each new size costs time
+	worth    int   // that a batch should have, because of the fixed cost of a run
+	each     int   // batches that run at a time on one device
+	plans    int64 // bytes that the plans may take by default: batches have few shapes (fewNumbers)
 }
 
 // A core's batches are small, because many run at a time and each has an arena. A GPU takes large ones, of more shapes, and while it
 // computes one, others are on their way to it or are handed out.
 var (
-	onProcessor = batching{tokens: 512, worth: 256, plans: 16 << 20}
-	onGPU       = batching{tokens: 16384, worth: 4096, each: 4, plans: 128 << 20}
+	onProcessor = batching{tokens: 512, multiple: 1, worth: 256, plans: 16 << 20}
+	onGPU       = batching{tokens: 16384, multiple: 8, worth: 4096, each: 4, plans: 128 << 20}
 )
 
 func (o Options) batching() batching {
