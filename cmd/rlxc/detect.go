@@ -86,14 +86,14 @@ func (d *detecting) run(c *cobra.Command, model string, named []string) (err err
 	}
 	defer func() { err = errors.Join(err, m.Close()) }()
 	return d.do(c, nil, in, task{run: func(ctx context.Context, items []item, _ pipeline.Truncated) ([]any, error) {
-		found, err := ofImages(c, items, func(images []pipeline.Image, index []int) ([][]pipeline.Detection, error) {
+		found, err := ofImages(c, items, func(images []pipeline.Image) ([][]pipeline.Detection, error) {
 			found, err := m.Detect(ctx, images, pipeline.DetectOptions{Threshold: d.threshold})
 			if err != nil || d.draw == "" {
 				return found, err
 			}
 			for i, image := range images {
 				draw := func(w io.Writer) error { return drawDetections(w, image, found[i]) }
-				if err := files.ReplaceFile(d.pictures[items[index[i]].where], draw); err != nil {
+				if err := files.ReplaceFile(d.pictures[image.Name], draw); err != nil {
 					return nil, err
 				}
 			}

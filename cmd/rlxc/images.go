@@ -110,8 +110,7 @@ func (r *textReader) then(other *textReader) *textReader {
 }
 
 // ofImages reads the images of items and returns what run makes of them, one value each. An item whose image cannot be read gets the error.
-// run takes images with the numbers of their items.
-func ofImages[T any](c *cobra.Command, items []item, run func(images []pipeline.Image, index []int) ([]T, error)) ([]T, error) {
+func ofImages[T any](c *cobra.Command, items []item, run func(images []pipeline.Image) ([]T, error)) ([]T, error) {
 	out := make([]T, len(items))
 	for from := 0; from < len(items); from += imagesPerRun {
 		var images []pipeline.Image
@@ -122,7 +121,7 @@ func ofImages[T any](c *cobra.Command, items []item, run func(images []pipeline.
 				images, index = append(images, pipeline.Image{Name: items[i].where, Data: data}), append(index, i)
 			}
 		}
-		values, err := run(images, index)
+		values, err := run(images)
 		for k, i := range index {
 			switch {
 			case err == nil:
@@ -130,7 +129,7 @@ func ofImages[T any](c *cobra.Command, items []item, run func(images []pipeline.
 			case !errors.Is(err, pipeline.ErrInvalid):
 				return nil, err
 			default: // at least one is damaged
-				one, err := run(images[k:k+1], index[k:k+1])
+				one, err := run(images[k : k+1])
 				if err == nil {
 					out[i] = one[0]
 				} else if items[i].err = err; !errors.Is(err, pipeline.ErrInvalid) {
@@ -242,7 +241,7 @@ func (t *textCommand) embedImages(c *cobra.Command, args []string, o pipeline.Em
 				return nil, err
 			}
 		}
-		seen, err := ofImages(c, items[some:], func(images []pipeline.Image, _ []int) ([][]float32, error) {
+		seen, err := ofImages(c, items[some:], func(images []pipeline.Image) ([][]float32, error) {
 			return m.Embed(ctx, images, pipeline.ImageOptions{Dimensions: o.Dimensions})
 		})
 		return boxed(items, append(vectors, seen...), err, func(it item, v []float32) any {
@@ -322,7 +321,7 @@ func (t *textCommand) classifyImages(c *cobra.Command, args, labels []string, o 
 		return usagef("%s requires labels: add --label, such as --label cat --label dog", args[0])
 	}
 	return t.do(c, nil, in, task{run: func(ctx context.Context, items []item, _ pipeline.Truncated) ([]any, error) {
-		values, err := ofImages(c, items, func(images []pipeline.Image, _ []int) ([][]pipeline.Score, error) {
+		values, err := ofImages(c, items, func(images []pipeline.Image) ([][]pipeline.Score, error) {
 			if len(labels) > 0 {
 				return m.ClassifyZeroShot(ctx, images, labels, zero)
 			}
@@ -385,7 +384,7 @@ func seen(c *cobra.Command, in *textReader, m *pipeline.ImageModel, dimensions i
 					items = append(items, it)
 				}
 			}
-			vectors, err := ofImages(c, items, func(images []pipeline.Image, _ []int) ([][]float32, error) {
+			vectors, err := ofImages(c, items, func(images []pipeline.Image) ([][]float32, error) {
 				return m.Embed(c.Context(), images, pipeline.ImageOptions{Dimensions: dimensions})
 			})
 			if err != nil {
