@@ -77,6 +77,7 @@ func (p *prober) probe(limit int64, effort int, work int64) (found, none bool) {
 		r := rank(float64(p.to[n]-p.from[n]), float64(p.size[n]), float64(at))
 		p.prefer[n] = r * (1 + noise*rnd.Float64())
 	}
+	p.sinking = !p.rigid && p.round&2 != 0 // two of four tries, as arrange alternates between two aims
 	p.round++
 	return p.run(limit, fails*effort*luby(p.round), work)
 }

@@ -1,50 +1,63 @@
 package planner
 
-import "math"
+import (
+	"math"
+	"slices"
+)
 
-// skyline is the state of a search for places below a limit. It builds the arena from the bottom:
-// each section of time has a floor, and nothing will be placed below it. Placing a block, or leaving
-// bytes unused, lifts floors, and the search goes back as soon as what still waits in some section
-// no longer fits between the floor and the limit.
+// A skyline is the state of a search for offsets below a limit. The search builds the arena from the bottom. Each section of time has a
+// floor: nothing will be placed below it. Placing a block, or leaving bytes unused, lifts floors. The search goes back as soon as the
+// waiting blocks of some section no longer fit between its floor and the limit.
 //
-// It suffices to look at arrangements in which no block can slide down, so that each block rests on
-// address 0, on another block or on a wall. The sections are those of Moffitt, "MiniMalloc",
-// ASPLOS '24.
+// It suffices to look at arrangements in which no block can slide down, so that each block rests on address 0, on another block or on a
+// wall. The sections are those of Moffitt, "MiniMalloc", ASPLOS '24.
+//
+// For example, blocks a, b and c of 4, 2 and 3 bytes live in sections [0, 2), [0, 1) and [1, 3), and the limit is 7. All bases and floors
+// are 0. Placing a lifts the floors of sections 0 and 1 to 4, and the bases of b and c to 4. Section 2 has no other block than c, so its
+// floor is 4, too. Now b and c are placed at 4 and end at 6 and 7. If b is placed at 0 and then a at 2, c has base 6. The floor of section
+// 2 is 6, and 3 bytes wait there: they do not fit below 7, and the search goes back.
+//
+// The methods are in this file as follows: place and raise are the two steps, rise, lose and settle compute what follows from a step, and
+// undo takes steps back. File niche.go decides which step is next.
 type skyline struct {
 	// The blocks, immutable. Lives are counted in sections.
 	from, to   []int32
 	size       []int64
-	padding    []int64   // bytes of each size that may reach beyond the limit: nothing is above them there
-	spare      []int64   // of each section: the largest padding in it
-	walls      *walls    // what else the offsets have to obey; nil: nothing
+	padding    []int64   // bytes of each size that may reach beyond the limit, because nothing is above them there
+	spare      []int64   // largest padding in each section
+	rigid      bool      // some blocks have walls or paddings, so that they cannot change places freely
+	walls      *walls    // alignments, segments and fixed blocks; nil if no offset is restricted by them
 	begin, end [][]int32 // the blocks whose first, or last, section it is
 
 	// What is decided.
 	offset  []int64
 	placed  []bool
-	covered int64 // bytes times sections
+	covered int64 // sum over the placed blocks of bytes times sections
 
 	// What follows from it. A block that is not placed waits.
-	base  []int64   // the lowest offset that a block can still get: the highest top under it, lifted
-	floor []int64   // of each section: the lowest base of its waiting blocks
-	ready []int32   // how many of them have that base
-	load  []int64   // how many bytes they have
-	cross []int32   // how many of them wait in the next section too
-	alive [][]int32 // which they are; block i is at seat[seats[i]+t-from[i]] in alive[t]
-	seat  []int32
-	seats []int32
+	base  []int64   // lowest offset that each waiting block can still get: the highest top under it, lifted over walls
+	floor []int64   // lowest base of the waiting blocks of each section; stale if none waits
+	ready []int32   // number of waiting blocks of each section whose base is the floor
+	load  []int64   // bytes of the waiting blocks of each section
+	cross []int32   // number of blocks that wait both in a section and in the next one
+	alive [][]int32 // waiting blocks of each section; after its end, up to its capacity, the placed ones, the last one first
+	seat  []int32   // seat[seats[i]+t-from[i]] is the index of block i in alive[t]
+	seats []int32   // index in seat of the first section of each block
 
 	// How it is taken back.
 	trail []change
 	step  int64   // counts calls of place and raise
-	noted []int64 // the step that last put the section's floor on the trail
+	noted []int64 // last step that put the floor of each section on the trail
 
 	search
 
-	// Room for what single calls need.
+	// Scratch memory of single calls.
 	unsettled []int32 // sections that lost their last ready block
-	rising    []int32
-	tops      []int64
+	rising    []int32 // place: change of the number of blocks that become ready, from each section to the next
+	risen     []risen // blocks whose base the present step has raised
+	runEnd    []int32 // lose: end of the run of sections that have the floor of each section
+	lost      []int32 // lose: number of risen blocks that were ready in a section, minus that of the section before; otherwise 0
+	tops      []int64 // raise: lowest top that a waiting block can have between the raised section and each other section
 }
 
 // change is one entry of the trail, by which a dead end is undone.
@@ -70,7 +83,8 @@ func newSkyline(from, to []int32, size, padding []int64, sections int, w *walls)
 		offset: make([]int64, n), placed: make([]bool, n), base: make([]int64, n), seats: make([]int32, n),
 		floor: make([]int64, sections), ready: make([]int32, sections), load: make([]int64, sections),
 		cross: make([]int32, sections), alive: make([][]int32, sections), noted: make([]int64, sections),
-		rising: make([]int32, sections+1), tops: make([]int64, sections),
+		rising: make([]int32, sections+1), tops: make([]int64, sections), runEnd: make([]int32, sections),
+		lost:   make([]int32, sections+1),
 		search: search{prefer: make([]float64, n), guide: make([]int64, n), weights: make([]float64, sections), bump: 1},
 	}
 	counts := make([]int, sections)
@@ -99,6 +113,7 @@ func newSkyline(from, to []int32, size, padding []int64, sections int, w *walls)
 		s.begin[from[i]] = append(s.begin[from[i]], int32(i))
 		s.end[to[i]-1] = append(s.end[to[i]-1], int32(i))
 	}
+	s.rigid = w != nil || slices.Max(padding) > 0
 	s.reset()
 	return s
 }
@@ -162,6 +177,7 @@ func (s *skyline) lowest(t int32) (base int64, count int32) {
 // place puts a block at its base and reports whether the rest may still fit.
 func (s *skyline) place(i int32) bool {
 	s.step++
+	s.risen = s.risen[:0]
 	from, to := s.from[i], s.to[i]
 	top := s.base[i] + s.size[i]
 	s.offset[i] = s.base[i]
@@ -184,12 +200,12 @@ func (s *skyline) place(i int32) bool {
 		if t == from {
 			beside = s.alive[t]
 		}
-		s.work -= int64(1 + len(beside))
+		s.work -= int64(2 + len(beside))
 		for _, j := range beside {
 			if s.placed[j] {
 				continue
 			}
-			if s.base[j] < top && !s.rise(j, top, from, to) {
+			if s.base[j] < top && !s.rise(j, top) {
 				return false
 			}
 			if s.base[j] == top {
@@ -198,6 +214,7 @@ func (s *skyline) place(i int32) bool {
 			}
 		}
 	}
+	s.lose(from, to)
 	var ready int32
 	for t := from; t < to; t++ {
 		ready += rising[t-from]
@@ -226,6 +243,7 @@ func (s *skyline) leave(t, i int32) {
 // already, else on a block that does not live at t.
 func (s *skyline) raise(t int32) bool {
 	s.step++
+	s.risen = s.risen[:0]
 	floor := s.floor[t]
 	slack := s.slack(t)
 	if slack <= 0 {
@@ -238,6 +256,7 @@ func (s *skyline) raise(t int32) bool {
 		}
 	}
 	// tops[q] is the lowest top of a waiting block that is between t and q, or reaches q from there.
+	s.work -= int64(hi-lo) + int64(len(s.alive[t]))
 	tops := s.tops
 	tops[t] = math.MaxInt64
 	for q := t + 1; q < hi; q++ {
@@ -262,10 +281,11 @@ func (s *skyline) raise(t int32) bool {
 		return s.fail(t)
 	}
 	for _, i := range s.alive[t] {
-		if s.base[i] < next && !s.rise(i, next, 0, 0) {
+		if s.base[i] < next && !s.rise(i, next) {
 			return false
 		}
 	}
+	s.lose(0, 0)
 	return s.settle()
 }
 
@@ -279,29 +299,57 @@ func (s *skyline) lowestTop(top int64, blocks []int32) int64 {
 	return top
 }
 
-// rise lifts the base of block i to at least at. The caller sees to the floors of the sections
-// from lo to hi.
-func (s *skyline) rise(i int32, at int64, lo, hi int32) bool {
+// rise lifts the base of block i to at least at, and notes the block for lose.
+func (s *skyline) rise(i int32, at int64) bool {
 	old := s.base[i]
 	s.trail = append(s.trail, change{kind: changedBase, index: i, old: old})
 	s.base[i] = s.lifted(i, at)
 	if s.base[i]+s.size[i]-s.padding[i] > s.limit {
 		return s.fail(s.from[i])
 	}
-	s.work -= int64(s.to[i] - s.from[i])
-	for t := s.from[i]; t < min(s.to[i], lo); t++ {
-		s.lose(t, old)
-	}
-	for t := max(s.from[i], hi); t < s.to[i]; t++ {
-		s.lose(t, old)
-	}
+	s.risen = append(s.risen, risen{i, old})
 	return true
 }
 
-// lose notes that one waiting block of section t no longer starts at base.
-func (s *skyline) lose(t int32, base int64) {
-	if s.floor[t] == base && s.ready[t] > 0 {
-		s.setFloor(t, base, s.ready[t]-1)
+// A risen block had another base before the present step.
+type risen struct {
+	block int32
+	old   int64 // base before the step
+}
+
+// lose takes the risen blocks from the ready blocks of all sections but those of [from, to). Where the floor was the old base of a risen
+// block, the block was ready. A run of sections with one floor is looked at once per block.
+func (s *skyline) lose(from, to int32) {
+	lo, hi := int32(len(s.floor)), int32(0)
+	for _, r := range s.risen {
+		lo, hi = min(lo, s.from[r.block]), max(hi, s.to[r.block])
+	}
+	s.work -= int64(max(0, hi-lo)) / 2
+	for t := hi - 1; t >= lo; t-- {
+		if s.runEnd[t] = t + 1; t+1 < hi && s.floor[t+1] == s.floor[t] {
+			s.runEnd[t] = s.runEnd[t+1]
+		}
+	}
+	for _, r := range s.risen {
+		end := s.to[r.block]
+		for t := s.from[r.block]; t < end; t = s.runEnd[t] {
+			s.work--
+			if s.floor[t] == r.old {
+				s.lost[t]++
+				s.lost[min(end, s.runEnd[t])]--
+			}
+		}
+	}
+	var lost int32
+	for t := lo; t < hi; t++ {
+		lost += s.lost[t]
+		s.lost[t] = 0
+		if lost > 0 && (t < from || t >= to) {
+			s.setFloor(t, s.floor[t], s.ready[t]-lost)
+		}
+	}
+	if lo < hi {
+		s.lost[hi] = 0
 	}
 }
 

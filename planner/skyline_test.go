@@ -1,7 +1,9 @@
 package planner
 
 import (
+	"fmt"
 	"math"
+	"math/rand/v2"
 	"slices"
 	"testing"
 
@@ -92,5 +94,38 @@ func TestSlack(t *testing.T) {
 	for at, held := range []int64{6, 6, 6, 5, 4, 3, 2, 2, 2, 1, 0, 0} {
 		s.floor[0] = int64(at)
 		require.Equal(t, 16-int64(at)-held, s.slack(0), at)
+	}
+}
+
+// TestSkylineFindsTheOptimum compares the skyline, which leaves out blocks that sink, with the exact search, which does not. Whatever block
+// is preferred, the skyline finds an arrangement of the least height, and none below.
+func TestSkylineFindsTheOptimum(t *testing.T) {
+	for seed := range uint64(600) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			rnd := rand.New(rand.NewPCG(seed, 0))
+			p := &Problem{}
+			for i := range 3 + rnd.IntN(6) {
+				first := rnd.IntN(8)
+				p.Buffers = append(p.Buffers, Buffer{ID: i, Size: 1 + rnd.Int64N(9), First: first, Last: first + 1 + rnd.IntN(6)})
+			}
+			best := solve(t, p, Options{Mode: Optimal, Alignment: 1}).Committed
+			l, err := newLayout(p, &Options{Alignment: 1})
+			require.NoError(t, err)
+			sp := &l.spaces[0]
+			var blocks []int32
+			for i := range sp.blocks {
+				blocks = append(blocks, int32(i))
+			}
+			probe := sp.newProber(blocks, newTimeline(sp.blocks, 1))
+			require.False(t, probe.rigid)
+			probe.sinking = true
+			for n := range probe.prefer {
+				probe.prefer[n] = float64(rnd.IntN(4))
+			}
+			found, _ := probe.run(best, math.MaxInt, math.MaxInt64)
+			require.True(t, found)
+			_, none := probe.run(best-1, math.MaxInt, math.MaxInt64)
+			require.True(t, none)
+		})
 	}
 }
