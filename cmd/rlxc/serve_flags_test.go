@@ -59,6 +59,9 @@ func TestServeFlags(t *testing.T) {
 		{flag: "allow-origin", value: "https://app.example", path: "/embed", body: embed, origin: "https://app.example",
 			without: "may not use the server", with: "[[0.03"},
 		{flag: "trusted-proxies", value: "127.0.0.0/8", path: "/embed", body: embed, without: "from=127.0.0.1:", with: "client=192.0.2.1"},
+		{flag: "allow-image-urls", value: "127.0.0.1:1", model: "images/vit", path: "/v1/embeddings",
+			body:    `{"modality": "image", "input": "http://127.0.0.1:1/photo.jpg"}`,
+			without: "start the server with --allow-image-urls 127.0.0.1:1", with: "the URL could not be fetched"},
 		{flag: "grpc-address", value: "127.0.0.1:0", path: "/health", without: "msg=serving", with: "grpc=127.0.0.1:"},
 		{flag: "debug-address", value: "127.0.0.1:0", path: "/health", without: "msg=serving", with: "/debug/pprof/"},
 	} {
