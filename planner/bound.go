@@ -127,8 +127,8 @@ func (sp *space) measure() {
 
 // paddings finds the largest padding among the blocks that live at a step, for steps that ascend.
 type paddings struct {
-	coming []padded   // by first step, those after the step of the last call
-	live   paddedHeap // begun by then; some of them may be over
+	coming []padded   // holds that begin after the step of the last call, in the order of their first steps
+	live   paddedHeap // holds that have begun; holds that are over stay in it until they are in front
 }
 
 // padded is a hold of a block with padding.

@@ -270,7 +270,7 @@ type tenant struct {
 	whole       int64 // high - low; of a part that is in use in a gap, of the whole buffer
 	first, last int   // steps
 	level, deep int   // first and last execution level
-	from, to    int   // the interval that a sweep looks at
+	from, to    int   // interval of steps or levels in which a rule gives the tenant its bytes
 	gaps        []Gap
 }
 
@@ -419,7 +419,7 @@ func checkSlot(b *Buffer, slot Slot, plan *Plan) (guard int64, err error) {
 	return guard, nil
 }
 
-// rule says during which interval a tenant needs its bytes for itself.
+// A rule computes the interval of steps or levels in which no other tenant may take bytes of a tenant.
 type rule struct {
 	meaning string
 	life    func(*tenant) (from, to int)
@@ -488,8 +488,8 @@ func sweep(tenants []tenant) (a, b *tenant) {
 	return nil, nil
 }
 
-// rankSet is a set of small integers that finds the neighbours of one: a bitmap, over it a bitmap
-// of the words that are not empty, and so on.
+// rankSet is a set of small integers that finds the neighbours of a member. Level 0 is a bitmap of the members, and each further level is a
+// bitmap of the words of the level before that are not 0.
 type rankSet [][]uint64
 
 func newRankSet(n int) rankSet {

@@ -81,7 +81,7 @@ var (
 	xlaSchedule   = regexp.MustCompile(`(?m)^HloLiveRange \(max (\d+)\):`)
 )
 
-// xlaBoundaries are what an allocation is said to be; the first word that is there counts.
+// xlaBoundaries maps words in the description of an allocation to its boundary. The first row whose word occurs counts.
 var xlaBoundaries = []struct {
 	word     string
 	boundary Boundary

@@ -16,8 +16,8 @@ type File struct {
 	Problem  *Problem     `json:"problem"`
 	Plan     *Plan        `json:"plan"`
 	Bounds   []Bound      `json:"bounds,omitempty"`   // the proof of the plan's lower bound
-	Memories *TwoMemories `json:"memories,omitempty"` // of a plan for two memories
-	Stages   []*File      `json:"stages,omitempty"`   // of a program that is split, those beside this one that are planned
+	Memories *TwoMemories `json:"memories,omitempty"` // plan for a fast and a slow memory; nil for one memory
+	Stages   []*File      `json:"stages,omitempty"`   // plans of the other stages of a split program, if they are planned
 }
 
 // WriteJSON writes the file, indented. It fails with the error of w.
@@ -148,14 +148,14 @@ type jsonText struct {
 	at   int64
 }
 
-// line is that of a byte of the part, from 1 on.
+// line returns the line of the file, from 1 on, in which byte at of the part is.
 func (t jsonText) line(at int64) int {
 	return 1 + bytes.Count(t.file[:min(t.at+at, int64(len(t.file)))], []byte("\n"))
 }
 
 func (t jsonText) decoder() *json.Decoder { return json.NewDecoder(bytes.NewReader(t.file[t.at:])) }
 
-// decode reads the value that the part begins with.
+// decode reads the first value of the part.
 func (t jsonText) decode(to any) error {
 	d := t.decoder()
 	d.DisallowUnknownFields()

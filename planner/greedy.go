@@ -145,9 +145,9 @@ func (sp *space) gap(k *block, near []tenure, best bool) int64 {
 type profile struct {
 	from, to []int32 // the sections of each block
 	load     []int64 // live bytes of each section
-	peaks    []int64 // of each block: the largest load of its sections
+	peaks    []int64 // largest load in the sections of each block, in bytes
 	live     int     // blocks that live at a time, on average
-	pairs    int64   // of blocks that live at a time, at most
+	pairs    int64   // upper bound of the number of pairs of blocks that live at the same time
 }
 
 // profile measures the space.

@@ -122,7 +122,7 @@ func (c *picture) curves() error {
 		}
 		slices.Sort(steps)
 		about := fmt.Sprintf("live bytes of device %d, lower bound %s", sp.device, page.Bytes(sp.bound))
-		const most = 0.95 // of the height, for the bound
+		const most = 0.95 // share of the height at which the bound is drawn
 		if len(sp.blocks) > 0 {
 			peak := fmt.Sprintf("peak of device %d: step %s", sp.device, c.problem.stepName(sp.boundStep))
 			about += ", " + peak

@@ -175,13 +175,14 @@ func (s *skyline) prefers(i, j int32) bool {
 // contains reports whether block i lives in all sections of block j.
 func (s *skyline) contains(i, j int32) bool { return s.from[i] <= s.from[j] && s.to[i] >= s.to[j] }
 
-// sinks reports whether block i need not be tried at its base, because it can be lower if blocks below it move up. If blocks live only
-// while block i lives, block i can move below them, and they move up by its size. Every other block that they meet meets block i too, so
-// it ends where the exchange begins, or is above block i. Among the lowest arrangements, take the one in which the longest block is lowest,
-// then the second longest, and so on. No block sinks in that arrangement, so leaving out blocks that sink loses no height.
+// sinks reports whether block i need not be tried at its base, because it can be lower if it exchanges places with other blocks. If blocks
+// below block i live only while block i lives, block i can move below them, and they rise by its size. Every other block that they meet
+// meets block i too, so it ends where the exchange begins, or is above block i. Among the lowest arrangements, take the one in which the
+// longest block is lowest, and of several the one in which the next longest is lowest, down to the shortest. No block sinks in that
+// arrangement, so leaving out blocks that sink loses no height.
 //
 // For example, block i has 4 bytes in sections 0 to 2. A block of 6 bytes at address 0 lives in section 0 alone, so the base of block i is
-// 6. Block i sinks: with block i at 0 and the other block at 4, section 0 ends at 10 as before, and sections 1 and 2 are free from 4 on.
+// 6. Block i sinks: with block i at 0 and the other block at 4, section 0 ends at 10 as before, and sections 1 and 2 are free above 4.
 func (s *skyline) sinks(i int32) bool {
 	base := s.base[i]
 	if !s.sinking || base == 0 {

@@ -14,16 +14,16 @@ import (
 type occupancy struct {
 	starts []int      // first step of each window; a window ends where the next starts
 	leaves int        // windows, rounded up to a power of two; node 1 is the root, leaf w is node leaves+w
-	whole  []runs     // of each node: addresses taken all the time by blocks noted here
-	some   []runs     // of each node: addresses taken at some step, here or below
-	ends   [][]tenure // of each window: the blocks that live in a part of it, by address
+	whole  []runs     // addresses that the blocks noted at each node take during all of its windows
+	some   []runs     // addresses that the blocks noted at each node or below it take at some step
+	ends   [][]tenure // blocks that live in a part of each window, by address
 
-	seen    []int32 // of each node: the question that looked at it last
-	asked   int32
+	seen    []int32 // number of the last call of gather that visited each node
+	asked   int32   // number of calls of gather
 	cursors []cursor
-	lists   []runs // those that a question has to look at, and room for the parts of windows
-	spare   [2]runs
-	work    int64
+	lists   []runs  // result of gather
+	spare   [2]runs // scratch memory of gather, for the windows in which a life begins and ends
+	work    int64   // units of work since the caller last took them
 }
 
 // run is a range of taken addresses, runs are ranges in order that do not touch.

@@ -142,7 +142,7 @@ type searcher struct {
 	*space
 	profile *profile
 	goal    int64
-	budget  int64 // of space.work
+	budget  int64 // units of space.work at which the search ends
 	longest int64 // work of a heuristic
 	best    incumbent
 }
@@ -217,7 +217,7 @@ type arrangement struct {
 	blocks []int32
 	rest   *timeline
 	bound  int64 // no arrangement ends below it
-	share  int64 // of the room above the bound that a try aims at, in sixteenths
+	share  int64 // sixteenths of the bytes between the bound and the best arrangement, below which a try aims
 	prober *prober
 }
 
@@ -254,7 +254,7 @@ func (s *searcher) arrange(a *arrangement, until int64) {
 	}
 }
 
-// interrupted reports that the time is over.
+// interrupted reports whether the context of SolveContext has ended.
 func (s *searcher) interrupted() bool {
 	select {
 	case <-s.done:

@@ -15,7 +15,7 @@ type Options struct {
 	// ArenaNoReuse gives each buffer separate memory in every mode, to find out whether sharing causes a wrong result.
 	ArenaNoReuse bool `json:"arena_no_reuse,omitempty"`
 
-	Alignment          int64 `json:"alignment,omitempty"`            // of every offset and arena, a power of two; 0 means 1
+	Alignment          int64 `json:"alignment,omitempty"`            // bytes that divide every offset and arena, a power of two; 0 means 1
 	TailGuard          bool  `json:"tail_guard,omitempty"`           // max(alignment, 128) free bytes after every boundary buffer
 	UniformElementSize bool  `json:"uniform_element_size,omitempty"` // every element takes 4 bytes
 
@@ -117,7 +117,7 @@ func (o *Options) bytes(b *Buffer) int64 {
 	return b.Size
 }
 
-// alignment returns what b's offset must be a multiple of.
+// alignment returns the bytes of which the offset of b is a multiple.
 func (o *Options) alignment(b *Buffer) int64 { return max(o.align(), b.Align) }
 
 // extent returns the bytes that b keeps others out of: its values and its guard. Its own alignment moves its start alone: what

@@ -57,7 +57,7 @@ type Metrics struct {
 type Plan struct {
 	Options Options `json:"options"`
 	Metrics
-	Work      int64       `json:"work,omitempty"` // of the heuristics and the search, in the units of Options.Budget
+	Work      int64       `json:"work,omitempty"` // work of the heuristics and the search, in the units of Options.Budget
 	Arenas    []Arena     `json:"arenas"`
 	Slots     []Slot      `json:"slots"` // one for each of Problem.Buffers, in their order
 	Unplanned []Unplanned `json:"unplanned,omitempty"`

@@ -211,7 +211,7 @@ type Extension struct {
 	Name       string   `json:"name"`
 	Policy     string   `json:"policy"`
 	Buffers    []string `json:"buffers,omitempty"` // whose lifetimes it extended
-	PeakGrowth int64    `json:"peak_growth"`       // bytes that the lower bound grew by
+	PeakGrowth int64    `json:"peak_growth"`       // growth of the lower bound, in bytes
 }
 
 // maxBytes bounds every sum that the planner forms, so that none of them can wrap.

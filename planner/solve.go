@@ -13,7 +13,7 @@ type CapacityError struct {
 	Capacity, Need int64    // bytes; Need is the lower bound where Impossible, else the best arena found
 	Impossible     bool     // proved by the buffers that live at Step; else only not found within the budget
 	Step           int      // where Impossible
-	Buffers        []string // those that live at Step, where Impossible
+	Buffers        []string // names of the buffers that live at Step, where Impossible
 }
 
 func (e *CapacityError) Error() string {

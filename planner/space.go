@@ -14,13 +14,13 @@ type block struct {
 	size, align int64
 	padding     int64 // bytes of size that rounding to the grain of the space has added
 	bytes       int64 // size without guard and grain
-	level       int   // of the node that writes it
-	lastLevel   int   // of the deepest node that reads it
+	level       int   // execution level of the node that writes it
+	lastLevel   int   // largest execution level of a node that reads it
 	offset      int64 // the answer; given where fixed
 	fixed       bool
 	buffer      int32 // index of the member with the lowest id
 	gapped      bool
-	holds       []hold // of a gapped block
+	holds       []hold // parts of the life of a gapped block, in order; nil without gaps
 }
 
 // space is the memory of one device and all blocks in it.
@@ -31,7 +31,7 @@ type space struct {
 	segment int64 // no block crosses a multiple of it; 0: no limit
 	align   int64 // the largest alignment of a block
 	grain   int64 // every block, and every part of one, starts at a multiple of it, so that rounding up to it loses nothing below the top
-	unit    int64 // of arenas: the alignment of all offsets
+	unit    int64 // alignment of all offsets, and of the size of an arena, in bytes
 	gapped  bool  // some block is
 	problem *Problem
 
@@ -56,10 +56,10 @@ type space struct {
 // blockRef finds the block of a buffer.
 type blockRef struct{ space, block int32 }
 
-// layout is a problem in the form that the modes work on.
+// layout holds the blocks of a problem, by device.
 type layout struct {
 	spaces    []space
-	owner     []blockRef // of each buffer; space -1: unplanned
+	owner     []blockRef // block of each buffer; the space is -1 if the buffer is not planned
 	unplanned []Unplanned
 }
 
@@ -258,7 +258,7 @@ func (sp *space) checkFixed() error {
 		}
 	}
 	slices.SortFunc(fixed, func(a, b *block) int { return cmp.Compare(a.offset, b.offset) })
-	var below []*block // those that may reach up to the block at hand
+	var below []*block // blocks that end above the start of the present one
 	for _, k := range fixed {
 		below = slices.DeleteFunc(below, func(b *block) bool { return b.offset+b.size <= k.offset })
 		for _, b := range below {

@@ -26,7 +26,7 @@ func (s *searcher) squeak(wheels []*wheel, until int64) {
 	}
 }
 
-// wheels are the orders that squeak begins with.
+// wheels returns the first orders of squeak.
 func (s *searcher) wheels() (wheels []*wheel) {
 	for _, g := range []int{0, 2, 6} {
 		wheels = append(wheels, &wheel{order: s.order(greedies[g], s.profile), best: greedies[g].best, cost: s.longest})

@@ -13,10 +13,10 @@ type timeline struct {
 	starts []int // first step of each window; a window ends where the next starts
 	begins [][]tenure
 	passes [][]tenure
-	found  []tenure // what overlapping returned last, and room to merge in
-	spare  []tenure
-	runs   []int
-	work   *int64 // counts entries looked at
+	found  []tenure // last result of overlapping
+	spare  []tenure // scratch memory of merge
+	runs   []int    // ends of the sorted runs in found
+	work   *int64   // units of work: visited entries and lookups
 }
 
 // tenure is memory that is taken for some time.
@@ -89,7 +89,7 @@ func (x *timeline) remove(i int32, k *block) {
 	}
 }
 
-// update changes every list that t belongs in.
+// update changes every list that holds tenure t.
 func (x *timeline) update(t tenure, change func([]tenure) []tenure) {
 	w := x.window(t.first)
 	*x.work += lookup

@@ -118,7 +118,7 @@ func (sp *space) allocator(base int64) (alloc, free func(*block)) {
 
 // releases returns, for each place in the queue, the blocks that become free there.
 func releases(queue []*block, copies bool) [][]*block {
-	earliest := make([]int, len(queue)) // first step of any block from here on
+	earliest := make([]int, len(queue)) // lowest first step of this block and all later ones
 	for i := len(queue) - 1; i >= 0; i-- {
 		earliest[i] = queue[i].first
 		if i+1 < len(queue) {
@@ -223,8 +223,7 @@ func (t *tlsf) unlink(c int32) {
 	}
 }
 
-// find returns a free chunk that holds size bytes at the alignment: the first that does in the
-// lists from the size's own on.
+// find returns the first free chunk that has size bytes at the alignment, or noChunk. It starts with the list for this size.
 func (t *tlsf) find(size, align int64) int32 {
 	level, bucket := bin(size)
 	for levels := t.levels >> level << level; levels != 0; levels &= levels - 1 {

@@ -11,7 +11,7 @@ import (
 // model that two programs read in the file's form has one slot. A tensor that they pack for different kernels has a slot for each form
 // (Buffer.Form). The zero value is an empty segment.
 type SharedWeightLayout struct {
-	Slots    []WeightSlot `json:"slots"`              // by content
+	Slots    []WeightSlot `json:"slots"`              // slots in the order of their contents
 	Size     int64        `json:"size"`               // bytes of the segment
 	Programs int          `json:"programs,omitempty"` // number of programs whose parameters are in the segment
 }
@@ -19,7 +19,7 @@ type SharedWeightLayout struct {
 // WeightSlot is the location of a content in the segment.
 type WeightSlot struct {
 	Content string `json:"content"`
-	Name    string `json:"name"`           // of the first parameter that has it
+	Name    string `json:"name"`           // name of the first parameter that has it
 	Form    string `json:"form,omitempty"` // Buffer.Form of the first parameter that has it
 	Offset  int64  `json:"offset"`
 	Size    int64  `json:"size"`

@@ -8,16 +8,17 @@ import (
 	"github.com/rlxc/rlxc/ir"
 )
 
-// contents are the values that are intact in the arenas. No two overlap, so that the order of their first bytes is also that
-// of their last: what a write destroys is found by walking down from its end. Where positions are not bytes, all are looked at.
+// contents holds the values that are intact in the arenas. No two of them overlap, so that their last bytes have the order of their first
+// bytes. lose walks from the end of a write downwards to the first value that the write does not destroy. If a claim compares positions by
+// Claim.Below, which gives them no order in bytes, lose visits all values.
 type contents struct {
 	overlap func(p, q Region) bool
-	sorted  bool              // overlap is that of bytes
-	starts  []Region          // all positions that a plan uses, by arena and offset, each start once
-	rank    map[*ir.Value]int // of a held value's region
-	owner   []*ir.Value       // by rank
-	taken   []Region          // by rank: the owner's region
-	ranks   ranks.Set         // those with an owner
+	sorted  bool              // overlap compares bytes, and not positions by Claim.Below
+	starts  []Region          // starts of all regions of the plan, without sizes or duplicates, by arena and offset
+	rank    map[*ir.Value]int // index in starts of the region of each intact value
+	owner   []*ir.Value       // intact value at each start; nil if there is none
+	taken   []Region          // region of each owner; stale without an owner
+	ranks   ranks.Set         // indices in starts that have an owner
 }
 
 func newContents(c Claim, overlap func(p, q Region) bool) *contents {
@@ -45,7 +46,7 @@ func byAddress(a, b Region) int {
 	return cmp.Or(cmp.Compare(a.Arena, b.Arena), cmp.Compare(a.Offset, b.Offset))
 }
 
-// region is where a value is, if it is intact.
+// region returns the region of a value; false if the value is not intact.
 func (k *contents) region(v *ir.Value) (Region, bool) {
 	r, ok := k.rank[v]
 	if !ok {
@@ -54,7 +55,7 @@ func (k *contents) region(v *ir.Value) (Region, bool) {
 	return k.taken[r], true
 }
 
-// hold says that v now is at p, where nothing is held.
+// hold records that v is intact at p. No value that is held may overlap p.
 func (k *contents) hold(v *ir.Value, p Region) {
 	if p.Size == 0 {
 		return
@@ -65,7 +66,7 @@ func (k *contents) hold(v *ir.Value, p Region) {
 	k.ranks.Add(r)
 }
 
-// lose forgets what a write to p destroys.
+// lose removes the values that a write to p destroys.
 func (k *contents) lose(p Region) {
 	if p.Size == 0 && k.sorted {
 		return

@@ -8,14 +8,14 @@ import (
 	"github.com/rlxc/rlxc/ir"
 )
 
-// layouts are where the elements of values are, as given to the kernels. Each view's is checked against its operand's by what the
-// view means: element by element, without the arithmetic of strides that made it.
+// layouts holds the layouts of values that the kernels get. It compares the layout of a view with the layout of the view's operand, element
+// by element, by the definition of the op. It does not use the arithmetic of strides from which the layout was made.
 type layouts struct {
 	claim Claim
-	known []ir.Layout // by ID, with the root that follows from the graph
-	// within holds, by ID of a result that is over an operand which is a part of a buffer, that operand.
+	known []ir.Layout // layouts by ID of the value, with roots that follow from the graph; zero before a step or a view needs them
+	// within holds the operand that a result is written over, by ID of the result, if the operand is a part of a buffer.
 	within map[int]*ir.Value
-	// joined holds, by ID of a value that is where a Concat wants it, the result of that.
+	// joined holds the result of the Concat, by ID of an operand that is written directly into it.
 	joined map[int]*ir.Value
 }
 
@@ -23,13 +23,13 @@ func newLayouts(c Claim) *layouts {
 	return &layouts{c, make([]ir.Layout, c.Graph.NumValues()), map[int]*ir.Value{}, map[int]*ir.Value{}}
 }
 
-// over is the part of a buffer over which v is, strided; nil for a value that is row-major.
+// over returns the operand, a part of a buffer, that v is written over by strides; nil for a row-major value.
 func (l *layouts) over(v *ir.Value) *ir.Value { return l.within[v.ID] }
 
-// into is the result of a Concat in which v is; nil for a value that has other memory.
+// into returns the result of the Concat that v is written into; nil for a value with memory of its own.
 func (l *layouts) into(v *ir.Value) *ir.Value { return l.joined[v.ID] }
 
-// elements is how many elements the memory of a root has.
+// elements returns the number of elements in the memory of a root.
 func (l *layouts) elements(root *ir.Value) int {
 	if x := l.over(root); x != nil {
 		return l.elements(l.of(x).Root)

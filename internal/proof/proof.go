@@ -23,10 +23,10 @@ func (p Region) overlaps(q Region) bool {
 	return p.Arena == q.Arena && p.Size > 0 && q.Size > 0 && p.Offset < q.end() && q.Offset < p.end()
 }
 
-// A Claim is what a plan says about a bound graph.
+// A Claim describes where a plan puts the values of a bound graph. Verify checks it.
 type Claim struct {
 	Graph *ir.Graph
-	Steps []*ir.Node // in the order in which they run; views are none
+	Steps []*ir.Node // nodes in the order in which they run, without views
 	// Arenas are the sizes in bytes of the plan's arenas.
 	Arenas []int64
 	// Align is the alignment in bytes of every region.
@@ -128,11 +128,11 @@ func (c *Claim) asMade(i int, n *ir.Node) error {
 	return nil
 }
 
-// A join is the result of a Concat, some operands of which are written where it wants them. Its memory is held for it from the first
-// of them on.
+// A join is the state of a Concat's result whose operands are written directly into it. Its memory is taken as soon as
+// the first operand is written.
 type join struct {
-	parts map[*ir.Value]bool // those that are there
-	whole bool
+	parts map[*ir.Value]bool // operands that are in the memory already
+	whole bool               // the Concat has run, and the result can be read
 }
 
 // lateRead is an operand that a step reads until step `until` has run.
@@ -142,7 +142,7 @@ type lateRead struct {
 	until int
 }
 
-// read demands that the contents of v are intact.
+// read returns an error if the contents of v are not intact.
 func (s *state) read(v *ir.Value, by string) error {
 	root := s.layouts.of(v).Root
 	if root.IsConst() || size(root) == 0 && s.Below == nil {
@@ -154,7 +154,7 @@ func (s *state) read(v *ir.Value, by string) error {
 	return nil
 }
 
-// intact is where a root is, if its contents are intact.
+// intact returns the region of a root; false if its contents are not intact.
 func (s *state) intact(root *ir.Value) (Region, bool) {
 	whole := s.layouts.into(root)
 	if whole == nil {
@@ -165,7 +165,7 @@ func (s *state) intact(root *ir.Value) (Region, bool) {
 	return p, ok && s.joins[whole].parts[root]
 }
 
-// write puts v's contents where the plan says; whatever was there is lost.
+// write records that v is in the region of the plan. The values that the region overlaps are lost.
 func (s *state) write(v *ir.Value, by string) error {
 	p, err := s.regionOf(v, by)
 	if err != nil {

@@ -45,8 +45,8 @@ type replay struct {
 	Claim
 	layouts *layouts
 	arenas  [][]byte
-	own     map[*ir.Value][]byte // roots, in separate memory
-	left    map[*ir.Value]int    // by root: reads to come
+	own     map[*ir.Value][]byte // bytes of each root in separate memory, for comparison
+	left    map[*ir.Value]int    // number of reads of each root that are still to come
 	late    []lateRead
 	seed    maphash.Seed
 	fill    byte
@@ -248,7 +248,7 @@ func (r *replay) step(i int, n *ir.Node) error {
 	return r.lateReads(i)
 }
 
-// spoilTargets spoils what a step will write, where that is not an operand's memory that it may write over.
+// spoilTargets spoils the scratch memory and the results of a step, except results in the memory of an operand that the step may overwrite.
 func (r *replay) spoilTargets(i int, n *ir.Node, by string) error {
 	for _, p := range r.Scratch(i) {
 		b, err := r.bytes(p)
