@@ -13,25 +13,27 @@ import (
 func TestMinimallocInstances(t *testing.T) {
 	const capacity = 1 << 20
 	for name, atBound := range map[string]bool{"A": true, "D": false, "E": true, "K": true} {
-		f, err := os.Open(fmt.Sprintf("testdata/minimalloc/%s.1048576.csv", name))
-		require.NoError(t, err)
-		p, err := ReadCSV(f)
-		f.Close()
-		require.NoError(t, err)
-		for _, factor := range []float64{1, 1.02, 1.2} {
-			o := Options{Mode: Optimal, Capacity: int64(capacity * factor), Budget: 60_000_000}
-			plan, err := Solve(p, o)
-			require.NoError(t, err, "%s at %v", name, factor)
-			require.NoError(t, Check(p, plan))
-		}
-		if atBound {
-			require.Equal(t, 1.0, solve(t, p, Options{Mode: Optimal, Budget: 60_000_000}).Ratio(), name)
-		}
-		if !atBound {
-			require.LessOrEqual(t, solve(t, p, Options{Mode: Optimal}).Ratio(), 1.01, name)
-		}
-		_, err = Solve(p, Options{Capacity: 900_000})
-		require.ErrorContains(t, err, "no plan of at most 900000 bytes exists on device 0: at step")
+		t.Run(name, func(t *testing.T) {
+			f, err := os.Open(fmt.Sprintf("testdata/minimalloc/%s.1048576.csv", name))
+			require.NoError(t, err)
+			p, err := ReadCSV(f)
+			f.Close()
+			require.NoError(t, err)
+			for _, factor := range []float64{1, 1.02, 1.2} {
+				o := Options{Mode: Optimal, Capacity: int64(capacity * factor), Budget: 60_000_000}
+				plan, err := Solve(p, o)
+				require.NoError(t, err, "%s at %v", name, factor)
+				require.NoError(t, Check(p, plan))
+			}
+			if atBound {
+				require.Equal(t, 1.0, solve(t, p, Options{Mode: Optimal, Budget: 60_000_000}).Ratio(), name)
+			}
+			if !atBound {
+				require.LessOrEqual(t, solve(t, p, Options{Mode: Optimal}).Ratio(), 1.01, name)
+			}
+			_, err = Solve(p, Options{Capacity: 900_000})
+			require.ErrorContains(t, err, "no plan of at most 900000 bytes exists on device 0: at step")
+		})
 	}
 }
 

@@ -291,14 +291,16 @@ func TestFamilies(t *testing.T) {
 		"dense":        {1000, 1, dense},
 		"large, dense": {2000, 1.005, dense},
 	} {
-		rnd := rand.New(rand.NewPCG(uint64(c.count), 1))
-		p := &Problem{}
-		for i := range c.count {
-			b := c.buffer(rnd, i)
-			b.ID = i
-			p.Buffers = append(p.Buffers, b)
-		}
-		require.LessOrEqual(t, solve(t, p, Options{Mode: Optimal, Budget: 300_000_000}).Ratio(), c.ratio, name)
+		t.Run(name, func(t *testing.T) {
+			rnd := rand.New(rand.NewPCG(uint64(c.count), 1))
+			p := &Problem{}
+			for i := range c.count {
+				b := c.buffer(rnd, i)
+				b.ID = i
+				p.Buffers = append(p.Buffers, b)
+			}
+			require.LessOrEqual(t, solve(t, p, Options{Mode: Optimal, Budget: 300_000_000}).Ratio(), c.ratio)
+		})
 	}
 }
 

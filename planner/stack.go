@@ -9,6 +9,9 @@ import (
 // A Stack is a plan for all sizes of its buffers. Of any two buffers that live at the same time, one is above the other, directly or with
 // others between them. The offset of a buffer follows from the sizes of the buffers below it. So buffers never overlap, whatever their
 // sizes.
+//
+// For example, buffer a of 3 bytes at 0 lives in steps [0, 2), and on it are b of 2 bytes in [0, 1) and c of 4 bytes in [1, 2), both at 3.
+// Below has a for both b and c. If a has 5 bytes in another problem, b and c are at 5, and the arena ends where the larger of them ends.
 type Stack struct {
 	options Options
 	layout  *layout
