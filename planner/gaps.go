@@ -35,10 +35,10 @@ func (b *Buffer) validateGaps() error {
 	return nil
 }
 
-// hold is when a block takes which of its bytes.
+// A hold is a period in which a block occupies a range of its bytes.
 type hold struct {
 	tenure       // addresses begin at the block's offset
-	bytes  int64 // without guard and grain
+	bytes  int64 // occupied bytes without guard and rounding
 }
 
 // holds cuts the life of a buffer at its gaps. Its guard comes after the bytes that are in use.
@@ -58,7 +58,7 @@ func (b *Buffer) holds(bytes, guard int64) (list []hold) {
 	return list
 }
 
-// held goes over the holds of a block.
+// held yields the holds of a block. A block without gaps has one, for its whole life.
 func (k *block) held() iter.Seq[hold] {
 	return func(yield func(hold) bool) {
 		if !k.gapped {

@@ -6,7 +6,7 @@ import (
 	"sort"
 )
 
-// occupancy knows which addresses are taken during an interval of steps. It is a segment tree over windows of time: a block is
+// An occupancy finds the addresses that are taken during an interval of steps. It is a segment tree over windows of time: a block is
 // noted at the few nodes that make up its life, and at all nodes above them. What it costs to ask does not grow with how many
 // blocks live at a time, for taken addresses that touch are joined, and where memory is well used nearly all do.
 //
