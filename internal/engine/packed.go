@@ -163,21 +163,17 @@ func (f *frame) passPacked(env *ir.Env, inputs map[string]*tensor.Tensor) ([]*te
 	for i, v := range n.Outputs {
 		f.values[v] = out[i]
 	}
-	for _, v := range f.graph.Inputs {
-		if !k.once(v) {
-			continue
-		}
-		f.values[v] = inputs[v.Name]
-		for i, d := range v.Type.Shape {
-			if name, ok := d.Symbol(); ok { // of an axis that no other input has
-				f.sizes[name] = inputs[v.Name].Shape()[i]
-			}
-		}
-	}
 	f.sizes[k.batch] = len(starts) - 1
 	f.sizes[k.seq] = starts.longest()
 	f.sizes[k.tokens] = out[ir.PackPositions].Len()
-	return out, nil
+	once, of := f.graph.Subgraph(), []*tensor.Tensor(nil)
+	for _, v := range f.graph.Inputs {
+		if k.once(v) {
+			f.values[v] = inputs[v.Name]
+			once.Inputs, of = append(once.Inputs, v), append(of, inputs[v.Name])
+		}
+	}
+	return out, bindError(once.BindTensors(of, f.sizes))
 }
 
 // padPacked pads a packed batch for the nodes before the main part. These read the ids of tokens, not their vectors.

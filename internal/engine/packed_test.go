@@ -45,6 +45,35 @@ func TestPackedBatchIsHeld(t *testing.T) {
 	require.Equal(t, held, account.Used-before)
 }
 
+// TestPackedBatchBindsSizesOfTexts: inputs with a row for each text bind sizes that no input of tokens has. Other sizes than the program's
+// are an error. The nodes that read these inputs follow Pack, so that the batch is not padded.
+func TestPackedBatchBindsSizesOfTexts(t *testing.T) {
+	program := strings.NewReplacer(`"ids": i64[b,s]`, `"ids": i64[b,s], %11 "x": i32[b,k], %12 "bias": i32[b,k], %13 "pair": i32[b,2]`,
+		`return %10 as "y"`, `%14 = reshape(%3) {shape=[b,1]} %15 = add(%11, %14) %16 = add(%12, %15) %17 = add(%13, %14)
+			return %10 as "y", %16 as "z", %17 as "pairs"`).Replace(packs)
+	p, err := Compile(context.Background(), text(program), text(program).Graph, options.Compile{Backend: "cpu", Verify: true})
+	require.NoError(t, err)
+	defer p.Close()
+	s, err := p.NewSession()
+	require.NoError(t, err)
+	defer s.Close()
+	run := func(x, bias, pair int) (map[string]*tensor.Tensor, error) {
+		return s.RunPacked(context.Background(), []int{0, 2, 3}, map[string]*tensor.Tensor{"ids": tensor.FromSlice([]int64{1, 2, 3}),
+			"x": tensor.New(tensor.I32, 2, x), "bias": tensor.New(tensor.I32, 2, bias), "pair": tensor.New(tensor.I32, 2, pair)})
+	}
+	for _, k := range []int{3, 1, 4} {
+		out, err := run(k, k, 2)
+		require.NoError(t, err)
+		require.Equal(t, tensor.Shape{2, k}, out["z"].Shape())
+	}
+	for sizes, message := range map[[3]int]string{{3, 4, 2}: `k is 4 here and 3 in input "x"`,
+		{3, 3, 1}: "axis 1 has size 1, the model takes 2"} {
+		_, err := run(sizes[0], sizes[1], sizes[2])
+		require.ErrorIs(t, err, ErrInput)
+		require.ErrorContains(t, err, message)
+	}
+}
+
 // TestUnpackOnDevices: padding is restored wherever the packed values are, in separate memory or beside another output.
 func TestUnpackOnDevices(t *testing.T) {
 	beside := strings.Replace(packs, "return", "%11 = reshape(%9) {shape=[t]} return %11 as \"z\",", 1)
