@@ -260,25 +260,61 @@ func (b *headBuilder) picked(x *ir.Value, picks ir.Dim) *ir.Value {
 	return b.op(ir.Reshape{Shape: ir.Shape{batch, picks.Mul(y.Type.Shape[2])}}, y)
 }
 
-// pick returns v for the tokens at [batch,picks], as [batch,picks,size]. A product by constant weights is computed for these tokens alone.
+// pick returns v for the tokens at [batch,picks], as [batch,picks,size]. It goes back from v over the nodes that compute each token alone,
+// gathers at the first of them, and appends copies of these nodes for the picked tokens.
 func (b *headBuilder) pick(v, at *ir.Value) *ir.Value {
-	n, s := v.Def, v.Type.Shape
-	if n != nil && (n.Op.Kind() == ir.KindMatMul || n.Op.Kind() == ir.KindMatMulNBits || n.Op.Kind() == ir.KindCast) {
-		x, constant := n.Inputs[0].Type.Shape, true
-		for _, w := range n.Inputs[1:] {
-			constant = constant && (w == nil || w.IsConst() && len(w.Type.Shape) <= 2)
-		}
-		if constant && len(x) == 3 && x[0].Equal(s[0]) && x[1].Equal(s[1]) {
-			in := slices.Clone(n.Inputs)
-			in[0] = b.pick(in[0], at)
-			return b.op(n.Op, in...)
-		}
+	if i := tokenOperand(v.Def); i >= 0 {
+		in := slices.Clone(v.Def.Inputs)
+		in[i] = b.pick(in[i], at)
+		return b.op(v.Def.Op, in...)
 	}
-	picks := at.Type.Shape[1]
+	s, picks := v.Type.Shape, at.Type.Shape[1]
 	if b.pack != nil { // v is [1,tokens,size]
 		return b.op(ir.Reshape{Shape: ir.Shape{b.batch(), picks, s[2]}}, b.op(ir.Gather{Axis: 1}, v, at))
 	}
 	return b.op(ir.GatherND{BatchDims: 1}, v, b.op(ir.Reshape{Shape: ir.Shape{s[0], picks, ir.N(1)}}, at))
+}
+
+// productWeights lists, by kind of product, the operands that hold the weights. A product of operand 0 by constant weights computes each
+// token alone.
+var productWeights = map[ir.Kind][]int{
+	ir.KindMatMul:      {ir.MatMulB},
+	ir.KindMatMulNBits: {ir.NBitsWeights, ir.NBitsScales, ir.NBitsZeros, ir.NBitsGroups},
+}
+
+// tokenOperand returns the index of the operand [batch,tokens,…] of a node [batch,tokens,…] that computes each token from this token of the
+// operand and from constants that are the same for all tokens. It returns −1 for nil and for every other node.
+func tokenOperand(n *ir.Node) int {
+	if n == nil || len(n.Outputs) != 1 {
+		return -1
+	}
+	weights, product := productWeights[n.Op.Kind()]
+	if norm, ok := n.Op.(ir.LayerNorm); !product && !n.Op.Kind().Has(ir.Elementwise) && (!ok || norm.Axes != 1) {
+		return -1
+	}
+	at := -1
+	for i, v := range n.Inputs {
+		switch {
+		case v == nil:
+		case !v.IsConst() && at < 0:
+			at = i
+		case !v.IsConst() || !slices.Contains(weights, i) && !isRow(v.Type.Shape):
+			return -1
+		}
+	}
+	if at < 0 || product && (at > 0 || len(n.Inputs[1].Type.Shape) > 3) {
+		return -1
+	}
+	x, y := n.Inputs[at].Type.Shape, n.Outputs[0].Type.Shape
+	if len(x) != 3 || len(y) != 3 || !x[:2].Equal(y[:2]) {
+		return -1
+	}
+	return at
+}
+
+// isRow reports whether all sizes but the last are 1, so that a constant of this shape is the same for all tokens.
+func isRow(s ir.Shape) bool {
+	return len(s) == 0 || !slices.ContainsFunc(s[:len(s)-1], func(d ir.Dim) bool { return !d.Is(1) })
 }
 
 // batch returns the number of texts.

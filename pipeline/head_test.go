@@ -150,22 +150,7 @@ func TestHeadOfCompiledFiles(t *testing.T) {
 			t.Run(fmt.Sprintf("%s/unpad=%v", name, unpad), func(t *testing.T) {
 				o := Options{Sessions: 1, Compile: rlxc.CompileOptions{Unpad: unpad}}
 				folder := openModel(t, name, o)
-				d := folder.Description
-				model, err := d.OpenModel()
-				require.NoError(t, err)
-				defer model.Close()
-				compile := o.Compile
-				compile.Unpad = unpad && d.SkipsPadding()
-				program, err := model.Compile(t.Context(), compile)
-				require.NoError(t, err)
-				defer program.Close()
-				beside, err := d.Files()
-				require.NoError(t, err)
-				file := filepath.Join(t.TempDir(), "one.rlxc")
-				require.NoError(t, program.SaveWith(file, beside))
-				compiled, err := Open(t.Context(), file, o)
-				require.NoError(t, err)
-				defer compiled.Close()
+				compiled := compiledModel(t, folder.Description, o)
 				require.Equal(t, folder.programs[0].Unpadded(), compiled.programs[0].Unpadded())
 				require.Empty(t, compiled.Program().Stats().PackedFor)
 				require.Equal(t, answersOf(t, folder), answersOf(t, compiled))
@@ -344,54 +329,89 @@ func TestJudgeComputesLastLogits(t *testing.T) {
 }
 
 // TestFillComputesLogitsOfMasks: the logits of masks are those that a run for all tokens returns, for texts with one mask, several and
-// adjacent ones, with padding and without. The program computes the logits of no other token.
+// adjacent ones, of folders and compiled files, with padding and without. The program computes the logits of no other token, and for no
+// other token the layers between the encoder and the vocabulary.
 func TestFillComputesLogitsOfMasks(t *testing.T) {
-	texts := []string{"[MASK] cat", "a [MASK]", "the [MASK] sits on the [MASK] mat", "a [MASK] [MASK] b c", "[MASK]", "cat [MASK] dog"}
-	for _, unpad := range []bool{false, true} {
-		t.Run(fmt.Sprintf("unpad=%v", unpad), func(t *testing.T) {
-			m := openModel(t, "splade", Options{Compile: rlxc.CompileOptions{Unpad: unpad}})
-			reads, err := m.engine.reading(m.heads.filled.name)
-			require.NoError(t, err)
-			require.Equal(t, unpad, reads.packs)
-			words := 0
-			for _, n := range inside.Program(reads.programs[0]).Graph().Nodes {
-				for _, v := range n.Outputs {
-					if s := v.Type.Shape; len(s) == 3 && s[2].Is(m.config.VocabSize) {
-						require.True(t, s[1].Equal(ir.Sym(picksSymbol)), "node %s computes logits of all tokens", n.Label())
-						words++
+	texts := []string{"[MASK] cat", "a [MASK]", "the [MASK] sits on the [MASK] mat", "a [MASK] [MASK] b c", "[MASK]", "cat [MASK] dog",
+		strings.Repeat("the cat ", 15) + "[MASK]", strings.Repeat("[MASK] the ", 17)}
+	for _, compiled := range []bool{false, true} {
+		for _, unpad := range []bool{false, true} {
+			t.Run(fmt.Sprintf("compiled=%v/unpad=%v", compiled, unpad), func(t *testing.T) {
+				o := Options{Compile: rlxc.CompileOptions{Unpad: unpad}}
+				m := openModel(t, "splade", o)
+				if compiled {
+					m = compiledModel(t, m.Description, o)
+				}
+				reads, err := m.engine.reading(m.heads.filled.name)
+				require.NoError(t, err)
+				require.Equal(t, unpad, reads.packs)
+				products := 0 // of picked tokens
+				for _, n := range inside.Program(reads.programs[0]).Graph().Nodes {
+					s := n.Outputs[0].Type.Shape
+					ofPicks := len(s) == 3 && s[1].Equal(ir.Sym(picksSymbol))
+					require.False(t, len(s) == 3 && s[2].Is(m.config.VocabSize) && !ofPicks, "%s computes logits of all tokens", n.Label())
+					if n.Op.Kind() == ir.KindMatMul && ofPicks {
+						products++
 					}
 				}
-			}
-			require.Positive(t, words)
-			got, err := m.Fill(t.Context(), texts, FillOptions{TopK: 1000})
-			require.NoError(t, err)
-			encodings, err := m.Encode(t.Context(), tokenizer.Texts(texts...), 0)
-			require.NoError(t, err)
-			_, mask, _ := m.tok.Role("mask")
-			sequences := make([]*sequence, len(texts))
-			for i, e := range encodings {
-				sequences[i] = &sequence{ids: e.InputIDs, types: e.TokenTypeIDs, take: func(b *batch, at int) error {
-					logits, _, size, err := b.tokenVectors(m.heads.logits, at)
-					found := 0
-					for token, id := range e.InputIDs {
-						if id != mask {
-							continue
+				require.Equal(t, 2, products, "the dense layer of the head and the product with the vocabulary")
+				got, err := m.Fill(t.Context(), texts, FillOptions{TopK: 1000})
+				require.NoError(t, err)
+				for i, masks := range scoresOfMasks(t, m, texts) {
+					require.Len(t, got[i], len(masks))
+					for k, want := range masks {
+						require.Len(t, got[i][k], len(want))
+						for _, f := range got[i][k] {
+							require.InDelta(t, want[f.ID], f.Score, 1e-6, "mask %d of text %d", k, i)
 						}
-						want := wide(logits[token*size : (token+1)*size])
-						softmax(want)
-						require.Len(t, got[i][found], size)
-						for _, f := range got[i][found] {
-							require.InDelta(t, want[f.ID], f.Score, 1e-6)
-						}
-						found++
 					}
-					require.Len(t, got[i], found)
-					return err
-				}}
-			}
-			require.NoError(t, m.run(t.Context(), sequences, m.heads.logits.name))
-		})
+				}
+			})
+		}
 	}
+}
+
+// scoresOfMasks returns the softmax of the words' logits for each mask of each text, by a run that returns the logits of all tokens.
+func scoresOfMasks(t *testing.T, m *Model, texts []string) [][][]float64 {
+	encodings, err := m.Encode(t.Context(), tokenizer.Texts(texts...), 0)
+	require.NoError(t, err)
+	_, mask, _ := m.tok.Role("mask")
+	sequences, all := make([]*sequence, len(texts)), make([][][]float64, len(texts))
+	for i, e := range encodings {
+		sequences[i] = &sequence{ids: e.InputIDs, types: e.TokenTypeIDs, take: func(b *batch, at int) error {
+			logits, tokens, size, err := b.tokenVectors(m.heads.logits, at)
+			for k := range tokens {
+				if e.InputIDs[k] == mask {
+					scores := wide(logits[k*size : (k+1)*size])
+					softmax(scores)
+					all[i] = append(all[i], scores)
+				}
+			}
+			return err
+		}}
+	}
+	require.NoError(t, m.run(t.Context(), sequences, m.heads.logits.name))
+	return all
+}
+
+// compiledModel opens the model of a description from a file that is compiled by the options.
+func compiledModel(t *testing.T, d *Description, o Options) *Model {
+	model, err := d.OpenModel()
+	require.NoError(t, err)
+	defer model.Close()
+	compile := o.Compile
+	compile.Unpad = compile.Unpad && d.SkipsPadding()
+	program, err := model.Compile(t.Context(), compile)
+	require.NoError(t, err)
+	defer program.Close()
+	beside, err := d.Files()
+	require.NoError(t, err)
+	file := filepath.Join(t.TempDir(), "one.rlxc")
+	require.NoError(t, program.SaveWith(file, beside))
+	m, err := Open(t.Context(), file, o)
+	require.NoError(t, err)
+	t.Cleanup(func() { m.Close() })
+	return m
 }
 
 func sizesOf(s ir.Shape) []string {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/rlxc/rlxc"
 	"github.com/rlxc/rlxc/internal/fixtures"
 	"github.com/rlxc/rlxc/tensor"
 	"github.com/rlxc/rlxc/tokenizer"
@@ -508,13 +509,21 @@ func TestNoAnswer(t *testing.T) {
 	require.InDelta(t, slices.Min(each), none(text), within)
 }
 
+// TestFill compares words with those of transformers, with padding and without.
 func TestFill(t *testing.T) {
+	for _, unpad := range []bool{false, true} {
+		t.Run(fmt.Sprintf("unpad=%v", unpad), func(t *testing.T) {
+			testFill(t, openModel(t, "splade", Options{Compile: rlxc.CompileOptions{Unpad: unpad}}))
+		})
+	}
+}
+
+func testFill(t *testing.T, m *Model) {
 	var want struct {
 		Masks  []string
 		Filled [][]filledWord
 	}
 	answers(t, "splade", &want)
-	m := openModel(t, "splade", Options{})
 	require.Equal(t, "[MASK]", m.Mask())
 	got, err := m.Fill(t.Context(), want.Masks, FillOptions{})
 	require.NoError(t, err)
