@@ -302,7 +302,7 @@ func tokenOperand(n *ir.Node) int {
 			return -1
 		}
 	}
-	if at < 0 || product && (at > 0 || len(n.Inputs[1].Type.Shape) > 3) {
+	if at < 0 || product && at > 0 {
 		return -1
 	}
 	x, y := n.Inputs[at].Type.Shape, n.Outputs[0].Type.Shape

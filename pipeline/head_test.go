@@ -371,6 +371,40 @@ func TestFillComputesLogitsOfMasks(t *testing.T) {
 	}
 }
 
+// TestTokenOperand: only nodes that compute each token from this token alone, and from constants that all tokens share, are computed for
+// picked tokens.
+func TestTokenOperand(t *testing.T) {
+	g := ir.NewGraph("")
+	x := g.AddInput("x", ir.TensorOf(tensor.F32, ir.Sym("batch"), ir.N(4), ir.N(4)))
+	row, weights, tokens := tensor.New(tensor.F32, 4), tensor.New(tensor.F32, 4, 4), tensor.New(tensor.F32, 1, 4, 4)
+	constant := func(c *tensor.Tensor) *ir.Value { return g.NewConst("", c) }
+	for name, test := range map[string]struct {
+		op   ir.Op
+		in   []*ir.Value
+		want int
+	}{
+		"product":                    {ir.MatMul{}, []*ir.Value{x, constant(weights), constant(row)}, 0},
+		"product with a residual":    {ir.MatMul{}, []*ir.Value{x, constant(weights), nil, x}, -1},
+		"product over the tokens":    {ir.MatMul{}, []*ir.Value{constant(weights), x}, -1},
+		"product of two values":      {ir.MatMul{}, []*ir.Value{x, x}, -1},
+		"product by three axes":      {ir.MatMul{}, []*ir.Value{x, constant(tokens)}, 0},
+		"unary":                      {ir.Unary{Fn: ir.Relu}, []*ir.Value{x}, 0},
+		"bias":                       {ir.Binary{Fn: ir.Add}, []*ir.Value{constant(row), x}, 1},
+		"constants of each position": {ir.Binary{Fn: ir.Add}, []*ir.Value{x, constant(weights)}, -1},
+		"constants of a text":        {ir.Binary{Fn: ir.Add}, []*ir.Value{x, constant(tokens)}, -1},
+		"norm of a token":            {ir.LayerNorm{Axes: 1, Eps: 1}, []*ir.Value{x, constant(row), constant(row)}, 0},
+		"norm of a text":             {ir.LayerNorm{Axes: 2, Eps: 1}, []*ir.Value{x, constant(weights), constant(weights)}, -1},
+		"softmax":                    {ir.Softmax{Axis: 1}, []*ir.Value{x}, -1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			out, err := g.Append(test.op, test.in)
+			require.NoError(t, err)
+			require.Equal(t, test.want, tokenOperand(out[0].Def))
+		})
+	}
+	require.Equal(t, -1, tokenOperand(x.Def), "an input")
+}
+
 // scoresOfMasks returns the softmax of the words' logits for each mask of each text, by a run that returns the logits of all tokens.
 func scoresOfMasks(t *testing.T, m *Model, texts []string) [][][]float64 {
 	encodings, err := m.Encode(t.Context(), tokenizer.Texts(texts...), 0)
