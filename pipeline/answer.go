@@ -27,17 +27,17 @@ func (q Question) IsEmpty() bool {
 type Answer struct {
 	Text      string  `json:"answer"`
 	Score     float64 `json:"score"`
-	Start     int     `json:"start"` // in bytes of the context
+	Start     int     `json:"start"` // offset in the context, in bytes
 	End       int     `json:"end"`
-	CharStart int     `json:"char_start"` // in characters
+	CharStart int     `json:"char_start"` // offset in the context, in characters
 	CharEnd   int     `json:"char_end"`
 }
 
 // AnswerOptions are the options of Answer.
 type AnswerOptions struct {
-	TopK      int  // how many for each question; 0 for 1
-	NoAnswer  bool // whether there may be none
-	MaxTokens int  // of an answer; 0 for 15
+	TopK      int  // number of answers for each question; 0 for 1
+	NoAnswer  bool // whether the empty Answer may be an answer
+	MaxTokens int  // most tokens of an answer; 0 for 15
 	Length    int  // tokens of a sequence; 0 for what the model takes, at most 384
 	Stride    int  // tokens that the windows over a long context have in common; 0 for half a sequence, at most 128
 }
@@ -125,7 +125,7 @@ func (m *Model) Answer(ctx context.Context, questions []Question, o AnswerOption
 	return out, nil
 }
 
-// answerBytes is about what a span comes to, with the answer that is made of it.
+// answerBytes estimates the bytes of a candidate span and of the Answer for it.
 const answerBytes = 256
 
 // windowAnswers are what one window has to say.
@@ -188,7 +188,7 @@ func addAnswer(answers []Answer, seen map[string]int, text string, e tokenizer.E
 	return append(answers, a)
 }
 
-// wholeWord is the stretch of the word that a token belongs to.
+// wholeWord returns the bytes and the characters of the word around token t.
 func wholeWord(e tokenizer.Encoding, t int) (bytes, chars tokenizer.Span) {
 	first, last := t, t
 	if e.Words[t] >= 0 {

@@ -277,7 +277,7 @@ func (m *Model) ScorePairs(ctx context.Context, pairs []Pair, o RerankOptions) (
 	return out, nil
 }
 
-// activation is the name of what a cross-encoder's scores are made by.
+// activation returns the function that makes the scores of a cross-encoder with this number of logits.
 func (m *Model) activation(logits int) Function {
 	if logits == 2 {
 		return Softmax
@@ -307,7 +307,7 @@ type ZeroShotOptions struct {
 	Truncated  Truncated
 }
 
-// entailment is the index of the label that says so; below 0 without one.
+// entailment returns the index of the first label that begins with "entail", or −1.
 func (d *Description) entailment() int {
 	return slices.IndexFunc(d.config.labels, func(l string) bool { return strings.HasPrefix(strings.ToLower(l), "entail") })
 }

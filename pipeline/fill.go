@@ -11,10 +11,10 @@ import (
 
 // A Filled is a word for a mask, with its score.
 type Filled struct {
-	Token string  `json:"token"` // as text
+	Token string  `json:"token"` // text of the word
 	ID    int64   `json:"id"`
 	Score float64 `json:"score"`
-	Text  string  `json:"text"` // with the word put in
+	Text  string  `json:"text"` // the text with the word instead of the mask
 }
 
 // FillOptions are the options of Fill.
@@ -116,7 +116,7 @@ func (m *Model) targets(ctx context.Context, words []string) ([]int64, error) {
 
 // candidates are the likeliest tokens for a mask.
 type candidates struct {
-	at     int // of the sequence
+	at     int // position of the mask in the sequence
 	ids    []int64
 	scores []float64
 }
@@ -137,7 +137,8 @@ func (c *candidates) choose(logits []float64, targets []int64, k int) {
 	}
 }
 
-// putIn puts candidates instead of their mask. alone says that the sequence has no other mask.
+// putIn returns the candidates of a mask, each with the text in which it replaces the mask. alone is true if the sequence has no other
+// mask; then the texts leave out special tokens.
 func (m *Model) putIn(c candidates, ids []int64, alone bool, ask func(bytes int64) error) ([]Filled, error) {
 	var out []Filled
 	sequence := slices.Clone(ids)

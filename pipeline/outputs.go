@@ -23,7 +23,7 @@ const (
 	textVectors              // [batch, size]
 	tokenNumbers             // [batch, tokens]
 	tokenVectors             // [batch, tokens, size]
-	wordScores               // of GLiNER models: see candidates
+	wordScores               // scores of GLiNER models: see candidates
 )
 
 // forms lists what the axes of each form count. If a model has numbers instead of symbols, several forms may fit. Then the first one is
@@ -118,7 +118,7 @@ type outputs struct {
 	hidden  output // a vector for each token
 	layered output // a vector for each token, that the model's head makes of hidden
 	pooled  output // a vector for each text, made by the model itself or by its head
-	logits  output // of labels or of words; of any form
+	logits  output // scores of labels or of words; any form
 	start   output // a number for each token
 	end     output
 	sparse  output // weights; of any form
@@ -135,7 +135,7 @@ const poolerName = "pooler_output"
 // outputNames are the names that exporters give to outputs, in order of preference.
 var outputNames = []struct {
 	to    func(*outputs) *output
-	forms []form // that outputs of these names have
+	forms []form // forms of outputs with these names; nil for any
 	other bool   // an output of another form is noted too: its readers refuse it, and nothing else reads it
 	names []string
 }{
@@ -278,7 +278,7 @@ func (m *Model) labelsTokens() bool {
 // weighsWords reports whether the logits may be those of all words of the vocabulary for each token.
 func (m *Model) weighsWords() bool { return m.heads.logits.form == tokenVectors && m.Task != Tagging }
 
-// lacks is the error of a task that the model has no output for.
+// lacks returns the error for a task whose output the model lacks.
 func (m *Model) lacks(what string) error {
 	return kindError{fmt.Errorf("pipeline: %s cannot %s: it returns %s, and was trained to %s", m.Description.Model, what,
 		shapesOf(slices.DeleteFunc(m.model.Outputs(), isPresent)), m.Task), ErrTask}

@@ -18,9 +18,9 @@ type Entity struct {
 	Label     string  `json:"label"`
 	Score     float64 `json:"score"`
 	Text      string  `json:"text"`
-	Start     int     `json:"start"` // in bytes
+	Start     int     `json:"start"` // offset in the text, in bytes
 	End       int     `json:"end"`
-	CharStart int     `json:"char_start"` // in characters
+	CharStart int     `json:"char_start"` // offset in the text, in characters
 	CharEnd   int     `json:"char_end"`
 }
 
@@ -53,7 +53,7 @@ func Aggregations() []Aggregation {
 
 // A piece is a token or a word on the way to an entity.
 type piece struct {
-	scores     []float64 // by label
+	scores     []float64 // probability of each label
 	label      string
 	score      float64
 	bytes      tokenizer.Span
