@@ -55,7 +55,7 @@ func TestCompletion(t *testing.T) {
 		}
 		_, operand, _ := strings.Cut(c.Use, " ")
 		if c.ValidArgsFunction == nil {
-			require.Contains(t, []string{"texts", "server"}, c.GroupID, c.Use)
+			require.Contains(t, []string{"texts", "images", "server"}, c.GroupID, c.Use)
 			continue
 		}
 		names, directive := c.ValidArgsFunction(c, nil, "")

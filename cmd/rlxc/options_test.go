@@ -31,6 +31,7 @@ var compiling = map[string][]string{
 	"classify": {"classify", "a text"},
 	"tag":      {"ner", "a text"},
 	"answer":   {"qa", "a context", "--question", "a"},
+	"detect":   {"images/detr", "images/photo0.png"},
 	"search":   {"minilm", "a text", "--input", "-"},
 	"serve":    {"minilm", "--address", "127.0.0.1:0", "--sessions", "1"},
 }
@@ -53,6 +54,7 @@ var compiled = map[string]map[string]string{
 	// half for runs, of which the session of texts and that of tensors have a part each; unpadding is the default
 	"serve": {"MemoryLimit": "16MiB", "Unpad": "false"},
 	// Two sessions share the limit: 32 MiB is the least that one has by default.
+	"detect": {"MemoryLimit": "32MiB", "Unpad": "false"}, // images have no padding to skip
 	"answer": {"MemoryLimit": "32MiB"}, "classify": {"MemoryLimit": "32MiB"}, "embed": {"MemoryLimit": "32MiB"},
 	"rerank": {"MemoryLimit": "32MiB"}, "search": {"MemoryLimit": "32MiB"}, "tag": {"MemoryLimit": "32MiB"},
 }
