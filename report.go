@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"runtime/metrics"
 
 	"github.com/rlxc/rlxc/internal/engine"
 	"github.com/rlxc/rlxc/ir"
@@ -95,7 +94,7 @@ type ResidentParts struct {
 //
 // It fails with ErrInput, ErrShape, ErrMemory or ErrClosed.
 func (p *Program) Plan(dims map[string]int) (*Report, error) {
-	allocated := allocations()
+	allocated := engine.Allocated()
 	slices, whole := 0, maps.Clone(dims)
 	b, err := p.engine.Bind(dims)
 	if errors.Is(err, ErrMemory) {
@@ -108,7 +107,7 @@ func (p *Program) Plan(dims map[string]int) (*Report, error) {
 	}
 	planned := b.Planned
 	r := &Report{Dims: maps.Clone(b.Dims), Slices: slices, Steps: len(planned.Steps), program: p.engine, sizes: maps.Clone(dims),
-		whole: whole, garbage: allocations() - allocated}
+		whole: whole, garbage: engine.Allocated() - allocated}
 	r.Streamed, r.Stream = b.Streamed, b.Stream
 	r.Problem, r.Plan = b.Explained()
 	r.bindings = append(r.bindings, b)
@@ -138,14 +137,6 @@ func (p *Program) Plan(dims map[string]int) (*Report, error) {
 		r.Stages = append(r.Stages, s)
 	}
 	return r, nil
-}
-
-// allocations is the number of bytes that were ever allocated on the heap. Unlike runtime.ReadMemStats it stops nothing: a server plans
-// while it runs.
-func allocations() int64 {
-	sample := []metrics.Sample{{Name: "/gc/heap/allocs:bytes"}}
-	metrics.Read(sample)
-	return int64(sample[0].Value.Uint64())
 }
 
 // Measure updates Resident, ResidentParts and Peak with the memory that this process holds besides the weights of the program. It

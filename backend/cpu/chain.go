@@ -17,6 +17,8 @@ import (
 const (
 	// mostTiles: more than these would save less than what attention needs anyway, and take longer to bind.
 	mostTiles = 4
+	// mostTilesOfLink bounds the tiles of a product within a tile of its chain: with more, the steps of a run would take megabytes.
+	mostTilesOfLink = 2
 )
 
 // A chain is a bound chain, cut into tiles.
@@ -61,14 +63,12 @@ func (d *processor) chainOf(n *ir.Node) (c chain, ok bool) {
 
 // tilesAlike reports whether the products of every tile of rows run by the algorithm that runs all rows.
 func (d *processor) tilesAlike(c *chain) bool {
-	for _, first := range []int{0, (c.tiles - 1) * c.rows} { // the largest tile and the smallest
-		for i, t := range c.tilesOfRows(first, nil, nil, operand{}) {
-			if e := d.linkEntry(t.node); e.Algorithm != nil && e.Algorithm(t.node) != e.Algorithm(c.links[i]) {
-				return false
-			}
-		}
-	}
-	return true
+	alike := true
+	c.eachTile(func(i int, product *ir.Node) {
+		e := d.linkEntry(product)
+		alike = alike && (e.Algorithm == nil || e.Algorithm(product) == e.Algorithm(c.links[i]))
+	})
+	return alike
 }
 
 // shown is the value whose memory v shows, if v is a view.
@@ -278,26 +278,54 @@ func (d *processor) chainEntry() entry {
 	}
 }
 
-func (d *processor) linkEntry(n *ir.Node) entry {
-	switch n.Op.Kind() {
-	case ir.KindConv:
-		return d.convEntry()
-	case ir.KindMatMulNBits:
-		return d.matMulNBitsEntry()
+// linkTable has the entries of the ops that a chain may have. Each decision about a chain asks them several times.
+func (d *processor) linkTable() map[ir.Kind]entry {
+	return map[ir.Kind]entry{
+		ir.KindConv:        d.convEntry(),
+		ir.KindMatMul:      d.halfMatMulEntry(d.matMulEntry()),
+		ir.KindMatMulNBits: d.matMulNBitsEntry(mostTilesOfLink),
 	}
-	return d.halfMatMulEntry(d.matMulEntry())
+}
+
+func (d *processor) linkEntry(n *ir.Node) entry { return d.links[n.Op.Kind()] }
+
+// eachTile calls do with the products of the largest tile of rows and of the smallest, whose values have types alone. i is the number of
+// the product in the chain.
+func (c *chain) eachTile(do func(i int, product *ir.Node)) {
+	rows := rowsOf(c.links[1].Outputs[0].Type.Sizes())
+	for _, number := range slices.Compact([]int{c.rows, rows - (c.tiles-1)*c.rows}) {
+		for i, l := range c.links {
+			residual, _ := ir.LinkResidual(l.Op)
+			do(i, withRows(l, number, residual))
+		}
+	}
+}
+
+// withRows returns a product of that many rows, in no graph. residual is the position of its residual.
+func withRows(n *ir.Node, rows, residual int) *ir.Node {
+	matrix := func(v *ir.Value) *ir.Value {
+		if v == nil {
+			return nil
+		}
+		s := v.Type.Shape
+		return &ir.Value{Type: ir.TensorOf(v.Type.DType, ir.N(rows), s[len(s)-1])}
+	}
+	part := &ir.Node{Op: n.Op, Inputs: slices.Clone(n.Inputs), Outputs: []*ir.Value{matrix(n.Outputs[0])}}
+	part.Inputs[0] = matrix(n.Inputs[0])
+	if residual < len(n.Inputs) {
+		part.Inputs[residual] = matrix(n.Inputs[residual])
+	}
+	return part
 }
 
 // tilesOfRows returns the products of a tile of rows from first on, whose operands and result are those of the chain. between has the rows
-// of the tile of what is between the products. Without operands, the tiles only have shapes.
+// of the tile of what is between the products.
 func (c *chain) tilesOfRows(first int, in, out []operand, between operand) (tiles [2]tile) {
 	number := min(c.rows, rowsOf(c.links[1].Outputs[0].Type.Sizes())-first)
 	for i, l := range c.links {
 		residual, _ := ir.LinkResidual(l.Op)
-		operands, results := shapesOf(l)
-		if in != nil && i == 0 {
-			operands, results = ir.LinkOperands(c.op, 0, in[ir.ChainX], in), []operand{between.dense(l.Outputs[0])}
-		} else if in != nil {
+		operands, results := ir.LinkOperands(c.op, 0, in[ir.ChainX], in), []operand{between.dense(l.Outputs[0])}
+		if i > 0 {
 			operands, results = ir.LinkOperands(c.op, 1, between.dense(l.Inputs[0]), in), out
 		}
 		tiles[i] = tileOf(l, operands, results, func(at int, o operand) operand {
@@ -314,13 +342,11 @@ func (c *chain) tilesOfRows(first int, in, out []operand, between operand) (tile
 func (d *processor) tileScratch(c *chain) []int64 {
 	between := c.links[0].Outputs[0].Type
 	var sizes []int64
-	for _, first := range []int{0, (c.tiles - 1) * c.rows} {
-		for _, t := range c.tilesOfRows(first, nil, nil, operand{}) {
-			if e := d.linkEntry(t.node); e.Scratch != nil {
-				sizes = largest(sizes, e.Scratch(t.node))
-			}
+	c.eachTile(func(_ int, product *ir.Node) {
+		if e := d.linkEntry(product); e.Scratch != nil {
+			sizes = largest(sizes, e.Scratch(product))
 		}
-	}
+	})
 	return append([]int64{int64(between.DType.Bytes(c.rows * widthBetween(c)))}, sizes...)
 }
 
@@ -353,7 +379,9 @@ type forms struct {
 
 // alone returns a processor of one thread, for which a worker plans the ops inside a chain.
 func (d *processor) alone() *processor {
-	return &processor{set: d.set, pool: d.pool, threads: 1, target: d.target, format: d.format}
+	one := &processor{set: d.set, pool: d.pool, threads: 1, target: d.target, format: d.format}
+	one.links = one.linkTable()
+	return one
 }
 
 func (d *processor) formsOf(c *chain) (f forms) {

@@ -58,6 +58,7 @@ func openDevice(o backend.Options) (*Device, error) {
 	}
 	d := &Device{lacks: lacks, times: o.Profile, processor: processor{set: set, threads: threads,
 		pool: kernel.NewPool(min(threads, runtime.NumCPU())), format: formatAsked(o), release: func([]byte) {}}}
+	d.links = d.linkTable()
 	d.kernels = d.kernelTable()
 	t := target.Target{Name: "cpu/" + set.Level.String(), Align: cacheLine, Resizes: true}
 	for k, r := range d.kernels {

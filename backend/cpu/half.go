@@ -1,7 +1,6 @@
 package cpu
 
 import (
-	"maps"
 	"math"
 	"slices"
 
@@ -67,15 +66,12 @@ func widenValues(b *binder, n *ir.Node, values []*ir.Value) (own *binder, before
 	first := len(b.scratch) - len(values)
 	copied := *b
 	own = &copied
-	own.scratch, own.instead = b.scratch[:first], maps.Clone(b.instead)
-	if own.instead == nil {
-		own.instead = map[int]operand{}
-	}
+	own.scratch, own.instead = b.scratch[:first], slices.Clip(b.instead)
 	for i, v := range values {
 		from, to := b.operand(v), b.scratchBytes(first+i)
 		to.dtype, to.width, to.shape = tensor.F32, 4, from.shape
 		to.strides, to.span = from.shape.Strides(), from.shape.Elements()
-		own.instead[v.ID] = to
+		own.instead = append(own.instead, substitute{v.ID, to})
 		if slices.Contains(n.Outputs, v) {
 			after = append(after, convertStep(b.d.set, from, to))
 		} else {
@@ -90,7 +86,7 @@ func widenValues(b *binder, n *ir.Node, values []*ir.Value) (own *binder, before
 		off := 2 * o.off // of twice as many bytes
 		o.location, o.dtype, o.width = locationOf(b.widenConst(v.Const).Bytes()), tensor.F32, 4
 		o.off = off
-		own.instead[v.ID] = o
+		own.instead = append(own.instead, substitute{v.ID, o})
 	}
 	if len(before) > 0 {
 		before = []step{oneAfterAnother(before)}

@@ -186,6 +186,6 @@ func (d *processor) halfMatMulEntry(inner entry) entry {
 		if !isPacked(n) {
 			return nil
 		}
-		return d.rowCuts(n, ir.MatMulResidual)
+		return d.rowCuts(n, ir.MatMulResidual, mostScratchTiles)
 	})
 }

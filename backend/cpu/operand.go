@@ -84,10 +84,16 @@ type binder struct {
 	slots     int            // number of slots of that step, if several steps share its closure
 	room      []location     // memory for the locations of the next steps
 	registers map[int]filled // registers with repeated constants, by the ID of the constant
-	// instead has operands that replace values in that step, by ID: float32 ones of 16-bit values, and those of the values of a tile, which
-	// the plan does not have.
-	instead map[int]operand
+	// instead has operands that replace values in that step: float32 ones of 16-bit values, and those of the values of a tile, which the
+	// plan does not have. The last one of a value counts.
+	instead []substitute
 	widened map[*tensor.Tensor]*tensor.Tensor // constants that the tiles of that step have as float32; nil if it runs at once
+}
+
+// A substitute is the operand that a step has in place of a value.
+type substitute struct {
+	id int // ID of the value
+	operand
 }
 
 // A filled register has the number of a constant, repeated, as long as the constant is that one.
@@ -98,8 +104,10 @@ type filled struct {
 
 // operand resolves a value.
 func (b *binder) operand(v *ir.Value) operand {
-	if o, ok := b.instead[v.ID]; ok {
-		return o
+	for _, s := range slices.Backward(b.instead) {
+		if s.id == v.ID {
+			return s.operand
+		}
 	}
 	l := b.p.Layout(v)
 	o := operand{dtype: v.Type.DType, shape: l.Shape, strides: l.Strides, span: l.Span(), width: v.Type.DType.Size(), root: l.Root.ID}

@@ -3,6 +3,7 @@ package cpu
 import (
 	"github.com/rlxc/rlxc/backend/cpu/kernel"
 	"github.com/rlxc/rlxc/internal/target"
+	"github.com/rlxc/rlxc/ir"
 )
 
 // A processor is what kernels are bound and weights are packed for: the level of instructions, and a pool of workers.
@@ -15,6 +16,7 @@ type processor struct {
 	format  format              // format of float32 weights
 	weights weights             // weights that Prepare has packed
 	release func(weight []byte) // see Device.OnRelease
+	links   map[ir.Kind]entry   // entries of the ops that a chain may have, see linkTable
 }
 
 // cacheLine is the alignment of every buffer: a cache line, and an AVX-512 register.

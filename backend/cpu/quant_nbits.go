@@ -11,7 +11,7 @@ import (
 
 // matMulNBitsEntry runs products with weights of 2, 4 and 8 bits in blocks, which Prepare packs. Where a is rounded to 8 bits for each
 // block, that comes first, and the sums of a block are exact.
-func (d *processor) matMulNBitsEntry() entry {
+func (d *processor) matMulNBitsEntry(mostTiles int) entry {
 	e := withHalf(entry{
 		Supports: func(n *ir.Node) bool {
 			return n.Inputs[ir.NBitsA].Type.DType == tensor.F32 && nBitsPackable(n)
@@ -45,7 +45,7 @@ func (d *processor) matMulNBitsEntry() entry {
 		if !n.Op.(ir.MatMulNBits).Int8 && !target.HasHalf(n) {
 			return nil // rows need no scratch memory
 		}
-		return d.rowCuts(n, ir.NBitsResidual)
+		return d.rowCuts(n, ir.NBitsResidual, mostTiles)
 	})
 }
 

@@ -36,9 +36,9 @@ func (d *processor) kernelTable() map[ir.Kind]entry {
 
 		ir.KindRange: rangeEntry,
 
-		ir.KindMatMul: d.halfMatMulEntry(d.matMulEntry()),
+		ir.KindMatMul: d.links[ir.KindMatMul],
 		ir.KindChain:  d.chainEntry(),
-		ir.KindConv:   d.convEntry(),
+		ir.KindConv:   d.links[ir.KindConv],
 		ir.KindLayerNorm: d.halfByTiles(layerNormEntry, func(n *ir.Node) int {
 			return len(n.Outputs[0].Type.Shape) - n.Op.(ir.LayerNorm).Axes
 		}),
@@ -55,7 +55,7 @@ func (d *processor) kernelTable() map[ir.Kind]entry {
 		ir.KindQAttention:      d.qAttentionEntry(),
 		ir.KindQLayerNorm:      d.qLayerNormEntry(),
 		ir.KindQEmbedding:      d.qEmbeddingEntry(),
-		ir.KindMatMulNBits:     d.matMulNBitsEntry(),
+		ir.KindMatMulNBits:     d.matMulNBitsEntry(mostTiles),
 
 		ir.KindActCopy: copyEntry,
 

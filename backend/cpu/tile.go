@@ -18,6 +18,7 @@ type cut func(i int, o operand) operand
 type tile struct {
 	node    *ir.Node // the values that the cut changed have IDs below 0
 	in, out []operand
+	changed int // number of those values
 }
 
 // tileOf cuts a node.
@@ -31,6 +32,7 @@ func tileOf(n *ir.Node, in, out []operand, part cut) tile {
 		if *o = part(i, *o); o.shape.Equal(all) {
 			return v
 		}
+		t.changed++
 		return &ir.Value{ID: id, Name: v.Name, Type: ir.TensorOf(v.Type.DType, ir.Dims(o.shape...)...), Const: v.Const, Packed: v.Packed}
 	}
 	for i, v := range n.Inputs {
@@ -65,15 +67,15 @@ func shapesOf(n *ir.Node) (in, out []operand) {
 // bindTile returns the phases of a tile, which uses the first of some scratch buffers.
 func (b *binder) bindTile(e *entry, t tile, scratch []int) (phases []step, err error) {
 	own := *b
-	own.scratch, own.instead = scratch[:len(e.Scratch(t.node))], map[int]operand{}
+	own.scratch, own.instead = scratch[:len(e.Scratch(t.node))], make([]substitute, 0, t.changed)
 	for i, v := range t.node.Inputs {
 		if v != nil && v.ID < 0 {
-			own.instead[v.ID] = t.in[i]
+			own.instead = append(own.instead, substitute{v.ID, t.in[i]})
 		}
 	}
 	for i, v := range t.node.Outputs {
 		if v.ID < 0 {
-			own.instead[v.ID] = t.out[i]
+			own.instead = append(own.instead, substitute{v.ID, t.out[i]})
 		}
 	}
 	st, err := e.Bind(&own, t.node, t.in, t.out)
@@ -155,9 +157,10 @@ const mostScratchTiles = 8
 func rowsOf(s tensor.Shape) int { return s[:len(s)-1].Elements() }
 
 // rowCuts returns the tiles of a product with a constant weight. Operand 0, the residual and the result have its rows.
-func (d *processor) rowCuts(n *ir.Node, residual int) (list []cut) {
+// There are at most most tiles.
+func (d *processor) rowCuts(n *ir.Node, residual, most int) (list []cut) {
 	rows := rowsOf(n.Outputs[0].Type.Sizes())
-	tiles := d.tilesOf(rows, mostScratchTiles)
+	tiles := d.tilesOf(rows, most)
 	if tiles < 2 {
 		return nil
 	}

@@ -65,7 +65,7 @@ func TestMemoryPlansDocument(t *testing.T) {
 	if os.Getenv("RLXC_FIXTURES") == "" {
 		return
 	}
-	rows := regexp.MustCompile(`\| (\d+)×(\d+) \| (\d+) \| (\d+) \|`).FindAllStringSubmatch(text, -1)
+	rows := regexp.MustCompile(`(?m)^\| (\d+)×(\d+) \| (\d+) \| (\d+) \|$`).FindAllStringSubmatch(text, -1)
 	require.Len(t, rows, 5)
 	for _, row := range rows {
 		out := plan("minilm", "--threads", "1", "--cpu", "avx512", "--dim", "batch="+row[1], "--dim", "seq="+row[2])

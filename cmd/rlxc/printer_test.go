@@ -95,7 +95,8 @@ func TestMessagesAreHarmless(t *testing.T) {
 var jsonCommands = map[string]string{
 	"tokenize": "../../tokenizer/testdata/tokenizer.json TEXT", "embed": served + "minilm TEXT",
 	"search": served + "minilm TEXT --input testdata/vectors.jsonl", "classify": served + "classify TEXT",
-	"tag": served + "ner TEXT", "rerank": served + "rerank --query TEXT TEXT", "answer": served + "qa --question TEXT TEXT",
+	"detect": served + "images/yolov8 " + served + "images/photo0.png",
+	"tag":    served + "ner TEXT", "rerank": served + "rerank --query TEXT TEXT", "answer": served + "qa --question TEXT TEXT",
 	"inspect": "MODEL", "run": "FIXED --zeros", "plan": "FIXED", "compile": "MODEL -o OUT", "quantize": "FIXED -o OUT --dynamic",
 	"validate": "FIXED --against onnxruntime", "cache": "", "pull": "TEXT", "models": "", "devices": "",
 	"environment": "", "version": "",

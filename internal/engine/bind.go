@@ -85,10 +85,14 @@ func (p *plans) Cuts() (nodes []*ir.Node) {
 	return nodes
 }
 
+// worthCollecting is how many bytes planning allocates before its garbage is collected at once. Steps that run by tiles allocate megabytes,
+// which a heap with a large arena would keep until it has doubled. A model has some ten plans for all sizes together.
+const worthCollecting = 1 << 20
+
 // plan plans a stage's graph and binds it to sizes. If there are symbols that move, the binding has a box.
 func (p *plans) plan(g *ir.Graph, sizes ir.Binding, at ports, moves []string) (_ *Binding, err error) {
 	defer Guard(&err, debug.SetPanicOnFault(true))
-	x := &box{}
+	x, before := &box{}, Allocated()
 	options := bind.Options{Target: p.target(), Fold: p.opts.Level != options.O0, Symbols: moves, Policy: p.opts.Liveness,
 		PinOutputAncestors: p.opts.PinOutputAncestors, MemoryLimit: p.opts.MemoryLimit}
 	if options.Planner, err = planner.FromEnv(planner.Activations()); err != nil {
@@ -124,6 +128,9 @@ func (p *plans) plan(g *ir.Graph, sizes ir.Binding, at ports, moves []string) (_
 	if b.Host = b.program.HostSteps(); p.opts.Backend == "cpu" {
 		parts := p.resident(b.Planned.Graph, b.arena)
 		b.Resident = &parts
+		if Allocated()-before > worthCollecting {
+			debug.FreeOSMemory()
+		}
 	}
 	if moves != nil {
 		x.open(p, b)

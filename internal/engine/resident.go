@@ -2,6 +2,7 @@ package engine
 
 import (
 	"math"
+	"runtime/metrics"
 	"unsafe"
 
 	"github.com/rlxc/rlxc/ir"
@@ -84,3 +85,11 @@ func (p *plans) touched(g *ir.Graph, v *ir.Value) int64 {
 
 // isTable reports whether runs look up so few rows of a constant that it need not be in memory whole.
 func isTable(v *ir.Value) bool { return v.IsTable() && len(v.Const.Bytes()) > faultAround }
+
+// Allocated is the number of bytes that were ever allocated on the heap. Unlike runtime.ReadMemStats it stops nothing: a server plans while
+// it runs.
+func Allocated() int64 {
+	sample := []metrics.Sample{{Name: "/gc/heap/allocs:bytes"}}
+	metrics.Read(sample)
+	return int64(sample[0].Value.Uint64())
+}

@@ -21,9 +21,7 @@ var layers = map[string][]string{
 	"backend/cpu": {
 		// where operands are, and what a step is
 		"machine share",
-		"processor",
-		"operand",
-		"nest step",
+		"{processor operand nest step}",
 		"tile",
 		// what the kernels of several ops have in common
 		"half loops quant_values unpack",
