@@ -90,14 +90,14 @@ func bindHalfPacked(b *binder, n *ir.Node) (step, error) {
 	to := kernel.HalfMatrix{Row: e.args.CRow, BF16: e.y.dtype == tensor.BF16, ResRow: cols}
 	return inPhases(append(before, step{parts: g.Parts(), run: func(m *machine, part, worker int) {
 		a, room := e.args, scratch.bytes(m)[worker*each:][:each]
-		e.resolve(m, &a)
 		if a.A = e.x.f32(m); e.y.dtype == tensor.F32 {
+			e.resolve(m, &a)
 			g.Run(part, &a, &weights, room)
 			return
 		}
 		half := to
-		half.Dst, a.C, a.Residual = elements[uint16](m, e.y), nil, nil
-		half.Residual = elements[uint16](m, residual)
+		a.Bias = e.bias.f32(m)
+		half.Dst, half.Residual = elements[uint16](m, e.y), elements[uint16](m, residual)
 		g.RunHalf(part, &a, &half, &weights, room)
 	}})...), nil
 }
