@@ -85,9 +85,10 @@ func (p *plans) Cuts() (nodes []*ir.Node) {
 	return nodes
 }
 
-// worthCollecting is how many bytes planning allocates before its garbage is collected at once. Steps that run by tiles allocate megabytes,
-// which a heap with a large arena would keep until it has doubled. A model has some ten plans for all sizes together.
-const worthCollecting = 1 << 20
+// worthCollecting is how many bytes the planning of a run allocates before its garbage is collected at once. Steps that run by tiles
+// allocate megabytes, which a heap with a large arena would keep until it has doubled. Runs at all sizes share some ten plans; a report
+// makes a plan for each size, and collects nothing.
+const worthCollecting = 512 << 10
 
 // plan plans a stage's graph and binds it to sizes. If there are symbols that move, the binding has a box.
 func (p *plans) plan(g *ir.Graph, sizes ir.Binding, at ports, moves []string) (_ *Binding, err error) {
@@ -128,12 +129,12 @@ func (p *plans) plan(g *ir.Graph, sizes ir.Binding, at ports, moves []string) (_
 	if b.Host = b.program.HostSteps(); p.opts.Backend == "cpu" {
 		parts := p.resident(b.Planned.Graph, b.arena)
 		b.Resident = &parts
-		if Allocated()-before > worthCollecting {
-			debug.FreeOSMemory()
-		}
 	}
 	if moves != nil {
 		x.open(p, b)
+		if p.opts.Backend == "cpu" && Allocated()-before > worthCollecting {
+			debug.FreeOSMemory()
+		}
 	} else {
 		b.box, b.latest = nil, latest{} // no other sizes follow
 	}
