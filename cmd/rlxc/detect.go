@@ -73,11 +73,11 @@ func (d *detecting) run(c *cobra.Command, model string, named []string) (err err
 		return err
 	}
 	d.images = named
-	in, err := imageReader(named)
+	paths, err := imageFiles(named)
 	if err != nil {
 		return err
 	}
-	if err := d.findPictures(named); err != nil {
+	if err := d.findPictures(paths, named); err != nil {
 		return err
 	}
 	m, err := d.imageModel(c, model)
@@ -85,7 +85,7 @@ func (d *detecting) run(c *cobra.Command, model string, named []string) (err err
 		return err
 	}
 	defer func() { err = errors.Join(err, m.Close()) }()
-	return d.do(c, nil, in, task{run: func(ctx context.Context, items []item, _ pipeline.Truncated) ([]any, error) {
+	return d.do(c, nil, imageItems(paths), task{run: func(ctx context.Context, items []item, _ pipeline.Truncated) ([]any, error) {
 		found, err := ofImages(c, items, func(images []pipeline.Image) ([][]pipeline.Detection, error) {
 			found, err := m.Detect(ctx, images, pipeline.DetectOptions{Threshold: d.threshold})
 			if err != nil || d.draw == "" {
@@ -106,10 +106,9 @@ func (d *detecting) run(c *cobra.Command, model string, named []string) (err err
 }
 
 // findPictures finds the PNG file of each image, and makes their folder. A single file is drawn to --draw itself.
-func (d *detecting) findPictures(named []string) error {
-	paths, err := imageFiles(named)
-	if d.draw == "" || err != nil {
-		return err
+func (d *detecting) findPictures(paths, named []string) error {
+	if d.draw == "" {
+		return nil
 	}
 	d.pictures = map[string]string{}
 	if slices.Equal(paths, named) && len(paths) == 1 {

@@ -80,9 +80,14 @@ func imageFiles(named []string) (all []string, err error) {
 	return all, nil
 }
 
-// imageReader reads the images of a command line as items: their paths, as tasks read the files when they run.
+// imageReader reads the images of a command line as imageItems does.
 func imageReader(named []string) (*textReader, error) {
 	paths, err := imageFiles(named)
+	return imageItems(paths), err
+}
+
+// imageItems makes items of the paths of images. Tasks read the files when they run.
+func imageItems(paths []string) *textReader {
 	i := 0
 	return &textReader{next: func() (item, error) {
 		if i == len(paths) {
@@ -90,7 +95,7 @@ func imageReader(named []string) (*textReader, error) {
 		}
 		i++
 		return item{where: paths[i-1], image: true}, nil
-	}, close: func() error { return nil }, position: func() int64 { return int64(i) }, size: int64(len(paths)), images: true}, err
+	}, close: func() error { return nil }, position: func() int64 { return int64(i) }, size: int64(len(paths)), images: true}
 }
 
 // then reads other items after those of r. Its size is unknown.
