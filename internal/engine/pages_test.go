@@ -29,6 +29,7 @@ func TestModelsLargerThanTheMachineAreRefused(t *testing.T) {
 	}{
 		{"it fits", 0, need(weights), false},
 		{"it does not fit", 0, need(weights) - 1, true},
+		{"the kernel's part does not fit", 0, runtimeBytes + weights, true},
 		{"weights of 8 bits fit", tensor.I8, need(weights / 4), false},
 		{"weights of 8 bits do not fit", tensor.I8, need(weights/4) - 1, true},
 		{"the memory is unknown", 0, 0, false},
