@@ -83,7 +83,7 @@ func widenValues(b *binder, n *ir.Node, values []*ir.Value) (own *binder, before
 			continue
 		}
 		o := b.operand(v)
-		off := 2 * o.off // of twice as many bytes
+		off := 2 * o.off // an element of float32 has twice the bytes
 		o.location, o.dtype, o.width = locationOf(b.widenConst(v.Const).Bytes()), tensor.F32, 4
 		o.off = off
 		own.instead = append(own.instead, substitute{v.ID, o})

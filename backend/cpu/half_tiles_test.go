@@ -49,7 +49,7 @@ func TestHalfByTiles(t *testing.T) {
 				require.NoError(t, err)
 				_, err = d.Prepare(g)
 				require.NoError(t, err)
-				const most = 1101 // of 5 rows each, and enough elements for four tiles of two threads
+				const most = 1101 // size of s: each index has 5 rows, and all have enough elements for four tiles of two threads
 				all := backendtest.Inputs(t, g, ir.Binding{"s": most})
 				want := run(t, d, g, ir.Binding{"s": most}, all)[0].Clone()
 				for _, part := range [][2]int{{0, 20}, {700, 725}, {most - 20, most}} {
